@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause */
+/*
+ * UDP flows and who opened them. Written by the BPF programs, aged out by user space. The key
+ * holds the Environment, because private addresses repeat across network namespaces.
+ */
+#pragma once
+
+#include "types.h"
+
+struct pg_flow_key {
+	__u64 env_id;
+	/* The Environment's end; all zero in the extra key of an inbound flow that connect and
+	 * sendmsg hooks use, which do not know the source address yet. */
+	struct pg_addr local;
+	struct pg_addr remote;
+	__be16 local_port;
+	__be16 remote_port;
+	__u8 protocol;
+	__u8 reserved[3];
+};
+PG_ASSERT_SIZE(struct pg_flow_key, 48);
+
+enum pg_direction {
+	PG_FLOW_OUTBOUND = 1,
+	PG_FLOW_INBOUND = 2,
+};
+
+struct pg_flow {
+	__u64 seen;	 /* CLOCK_BOOTTIME in ns; refreshed at most once a second */
+	__u32 direction; /* enum pg_direction of the first packet; never changes */
+	__u32 reserved;
+};
+PG_ASSERT_SIZE(struct pg_flow, 16);
+
+#define PG_FLOW_MAX 65536
+
+/* A flow that saw no packet for this long is forgotten (RFC 4787 REQ-5 asks for two minutes). */
+#define PG_FLOW_IDLE_NS (180ULL * 1000 * 1000 * 1000)
+
+/* Value of the socket storage. A mark lives as long as its socket. */
+enum pg_mark_kind {
+	PG_MARK_NONE = 0,
+	PG_MARK_ACCEPTED = 1, /* accepted from .remote; a connect() deletes the mark */
+	PG_MARK_LISTENER = 2, /* listens for the Environment .env_id */
+	PG_MARK_RAW = 3,      /* a raw IPv6 socket that an application made */
+};
+
+struct pg_mark {
+	__u32 kind; /* enum pg_mark_kind */
+	__be16 remote_port;
+	__u16 reserved;
+	__u64 env_id;
+	struct pg_addr remote;
+};
+PG_ASSERT_SIZE(struct pg_mark, 32);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Address sets in the kernel. A set is up to four tables in the same slot of four array-of-maps;
+ * the header says which of them exist, so a missing one is a fault and denies.
+ *
+ * 203.0.113.10     exact4  key 0xcb00710a in network order
+ * 203.0.113.0/24   prefix4 key { .length = 24, .addr = cb 00 71 00 }
+ * 2001:db8::1      exact6  key as struct pg_addr
+ * 2001:db8::/32    prefix6 key { .length = 32, .addr = 20 01 0d b8 00 ... }
+ */
+#pragma once
+
+#include "types.h"
+
+/* X(symbol, outer map, kernel map type, key type) */
+#define PG_TABLES(X) \
+	X(EXACT4, pg_exact4, BPF_MAP_TYPE_HASH, __be32) \
+	X(PREFIX4, pg_prefix4, BPF_MAP_TYPE_LPM_TRIE, struct pg_prefix4_key) \
+	X(EXACT6, pg_exact6, BPF_MAP_TYPE_HASH, struct pg_addr) \
+	X(PREFIX6, pg_prefix6, BPF_MAP_TYPE_LPM_TRIE, struct pg_prefix6_key)
+
+enum pg_table {
+#define PG_X(symbol, map, type, key) PG_TABLE_##symbol,
+	PG_TABLES(PG_X)
+#undef PG_X
+	PG_TABLE_COUNT
+};
+
+/* Layout of struct bpf_lpm_trie_key: length in bits, then the address in network order. */
+struct pg_prefix4_key {
+	__u32 length;
+	__u8 addr[4];
+};
+PG_ASSERT_SIZE(struct pg_prefix4_key, 8);
+
+struct pg_prefix6_key {
+	__u32 length;
+	__u8 addr[16];
+};
+PG_ASSERT_SIZE(struct pg_prefix6_key, 20);
+
+/* Value of a static table: presence is all that matters. */
+typedef __u8 pg_set_value;
+
+/* Slots of the outer maps: three phases and a ceiling for each of 1,024 Environments, twice over
+ * because an update fills new slots before it lets the old ones go. */
+#define PG_SLOT_MAX 8192
+
+/*
+ * Value of a learned address (key: struct pg_addr, either family). Until .expires (CLOCK_BOOTTIME,
+ * ns) the address is allowed; after it, it is draining: nothing new, but segments of an
+ * established connection pass while the element exists.
+ */
+struct pg_learned {
+	__u64 expires;
+};
+PG_ASSERT_SIZE(struct pg_learned, 8);
+
+/* An address of the Environment's own network namespace; fed by user space from rtnetlink. */
+struct pg_own_key {
+	__u64 env_id;
+	struct pg_addr addr;
+};
+PG_ASSERT_SIZE(struct pg_own_key, 24);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading and writing whole small files, with limits and errors that name the file. */
+#pragma once
+
+#include <stddef.h>
+
+#include "cleanup.h"
+#include "error.h"
+
+/*
+ * Reads the whole of path ("-": standard input) into a fresh buffer that the caller frees; a NUL
+ * that *ret_size does not count follows the content. -EFBIG if it holds more than limit bytes.
+ */
+int pg_file_read(const char *path, size_t limit, char **ret_data, size_t *ret_size,
+		 struct pg_error *err) PG_MUST_CHECK;
+
+/* Writes text into an existing kernel file such as cgroup.procs, in one write. */
+int pg_file_write_at(int dir_fd, const char *path, const char *text,
+		     struct pg_error *err) PG_MUST_CHECK;

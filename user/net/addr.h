@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Address values. struct pg_addr holds either family; IPv4 is IPv4-mapped (see abi/types.h). */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <phasegate/abi/types.h>
+
+#include "base/cleanup.h"
+
+/* Longest text of an address, prefix or endpoint, with the NUL: "[...]:65535". */
+#define PG_ADDR_TEXT 64
+
+bool pg_addr_is_v4(const struct pg_addr *addr);
+struct pg_addr pg_addr_from_v4(__be32 addr);
+struct pg_addr pg_addr_from_bytes(const uint8_t bytes[16]);
+__be32 pg_addr_to_v4(const struct pg_addr *addr);
+int pg_addr_compare(const struct pg_addr *a, const struct pg_addr *b);
+
+/* 127.0.0.0/8 or ::1 */
+bool pg_addr_is_loopback(const struct pg_addr *addr);
+
+/*
+ * Whether DNS may teach the address: not loopback, link-local (the cloud metadata address among
+ * them), multicast, broadcast or unspecified, nor such an IPv4 address mapped, compatible or
+ * behind the NAT64 prefix 64:ff9b::/96 (RFC 6052).
+ */
+bool pg_addr_is_learnable(const struct pg_addr *addr);
+
+/* Strict numeric form as inet_pton(3) reads it (no zone, no octal, no short form); -EINVAL. */
+int pg_addr_parse(const char *text, struct pg_addr *ret_addr) PG_MUST_CHECK;
+
+/* RFC 5952 text, dotted quad for IPv4. Returns buffer. */
+const char *pg_addr_format(const struct pg_addr *addr, char buffer[static PG_ADDR_TEXT]);
+
+/* ADDR, ADDR:PORT or [ADDR6]:PORT; default_port in host order is used when none is given. */
+int pg_endpoint_parse(const char *text, uint16_t default_port,
+		      struct pg_endpoint *ret_endpoint) PG_MUST_CHECK;
+const char *pg_endpoint_format(const struct pg_endpoint *endpoint,
+			       char buffer[static PG_ADDR_TEXT]);
+
+/* sockaddr of the address's own family (AF_INET for IPv4). Returns its length. */
+socklen_t pg_endpoint_to_sockaddr(const struct pg_endpoint *endpoint,
+				  struct sockaddr_storage *ret_sockaddr);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Policies and diagnostics for people and for machines. */
+#pragma once
+
+#include <stdio.h>
+
+#include "policy.h"
+
+/* One object, one line, as `phasegate check --json` documents it. policy may be NULL (errors). */
+int pg_policy_print_json(FILE *out, const struct pg_policy *policy,
+			 const struct pg_diagnostics *diagnostics,
+			 const struct pg_policy_source *sources) PG_MUST_CHECK;
+
+/* "setup_network_mode=public (default), ..." lines with entry counts and origins. */
+void pg_policy_print(FILE *out, const struct pg_policy *policy,
+		     const struct pg_policy_source *sources);
+
+/* One block per diagnostic: pointer, value, message, hint. */
+void pg_diagnostics_print(FILE *out, const struct pg_diagnostics *diagnostics,
+			  const struct pg_policy_source *sources);
