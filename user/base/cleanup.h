@@ -13,7 +13,7 @@
 /* Hands over a pointer or descriptor at the single point of success. */
 #define PG_TAKE(value, empty)                              \
 	({                                                 \
-		__auto_type *pg_take_from_ = &(value);     \
+		__auto_type pg_take_from_ = &(value);      \
 		__auto_type pg_taken_ = *pg_take_from_;    \
 		*pg_take_from_ = (empty);                  \
 		pg_taken_;                                 \
