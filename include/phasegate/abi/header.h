@@ -21,9 +21,9 @@
 /* pg_header.flags */
 #define PG_HEADER_CHECK_SOURCE (1U << 0) /* deny packets whose source is not in pg_own */
 #define PG_HEADER_DNS_LISTENER (1U << 1) /* reserved: DNS is redirected to .listener */
-#define PG_HEADER_GUARD (1U << 2)	 /* reserved: a tc guard is on the veth */
+#define PG_HEADER_GUARD	       (1U << 2) /* reserved: a tc guard is on the veth */
 #define PG_HEADER_DENY_INBOUND (1U << 3) /* reserved: refuse flows opened from outside */
-#define PG_HEADER_AUDIT (1U << 4)	 /* reserved: report denials without enforcing */
+#define PG_HEADER_AUDIT	       (1U << 4) /* reserved: report denials without enforcing */
 
 /* pg_phase_slot.flags */
 #define PG_PHASE_DNS_RESOLVER (1U << 0) /* allow port 53 of .resolvers */
@@ -31,25 +31,25 @@
 
 /* What one phase allows. Slots index the outer maps of abi/set.h; slot 0 is never filled. */
 struct pg_phase_slot {
-	__u32 set;	/* static address set; meaningful if .tables is not 0 */
-	__u32 learned;	/* learned addresses; 0: none */
-	__u8 mode;	/* enum pg_mode */
-	__u8 tables;	/* bit per enum pg_table that .set has */
-	__u8 flags;	/* PG_PHASE_* */
+	__u32 set;     /* static address set; meaningful if .tables is not 0 */
+	__u32 learned; /* learned addresses; 0: none */
+	__u8 mode;     /* enum pg_mode */
+	__u8 tables;   /* bit per enum pg_table that .set has */
+	__u8 flags;    /* PG_PHASE_* */
 	__u8 reserved[5];
 };
 PG_ASSERT_SIZE(struct pg_phase_slot, 16);
 
 struct pg_header {
-	__u32 magic;		/* PG_HEADER_MAGIC; anything else is "no policy" */
-	__u8 phase;		/* enum pg_phase in force */
-	__u8 level;		/* depth of the Environment's cgroup; the root has 0 */
-	__u8 ceiling_tables;	/* bit per enum pg_table that .ceiling has; 0: no ceiling */
+	__u32 magic;	     /* PG_HEADER_MAGIC; anything else is "no policy" */
+	__u8 phase;	     /* enum pg_phase in force */
+	__u8 level;	     /* depth of the Environment's cgroup; the root has 0 */
+	__u8 ceiling_tables; /* bit per enum pg_table that .ceiling has; 0: no ceiling */
 	__u8 reserved0;
-	__u64 env_id;		/* cgroup id of the Environment */
-	__u64 generation;	/* increases by one with each header write */
-	__u32 flags;		/* PG_HEADER_* */
-	__u32 ceiling;		/* address set of what the operator never allows */
+	__u64 env_id;	  /* cgroup id of the Environment */
+	__u64 generation; /* increases by one with each header write */
+	__u32 flags;	  /* PG_HEADER_* */
+	__u32 ceiling;	  /* address set of what the operator never allows */
 	struct pg_phase_slot phases[PG_PHASE_COUNT];
 	struct pg_endpoint resolvers[PG_RESOLVER_MAX];
 	struct pg_endpoint listener[2]; /* reserved for the DNS listener: IPv4, IPv6 */

@@ -30,7 +30,8 @@ enum pg_verdict {
 	X(INBOUND, 12, PG_ALLOW, "inbound", "reply on a UDP flow opened from outside") \
 	X(RESET, 13, PG_ALLOW, "reset", "a TCP reset without payload") \
 	X(LOOPBACK, 14, PG_ALLOW, "loopback", "loopback within the Environment") \
-	X(ADDRESS_FORM, 15, PG_DENY, "address-form", "mapped, compatible or unspecified IPv6 form") \
+	X(ADDRESS_FORM, 15, PG_DENY, "address-form", \
+	  "mapped, compatible or unspecified IPv6 form") \
 	X(PROTOCOL, 16, PG_DENY, "protocol", "a protocol that an entry does not open") \
 	X(RESOLVER, 17, PG_ALLOW, "resolver", "DNS to the trusted resolver") \
 	X(ENTRY, 18, PG_ALLOW, "entry", "the destination is in the phase's address set") \
@@ -50,7 +51,7 @@ enum pg_reason {
 
 /* The verdict of a reason, as a bit mask, so that both sides derive it from the one list. */
 #define PG_X(symbol, value, verdict, name, text) | ((__u32)(verdict) << (value))
-#define PG_REASON_ALLOW_MASK (0U PG_REASONS(PG_X))
+#define PG_REASON_ALLOW_MASK			 (0U PG_REASONS(PG_X))
 static const __u32 pg_reason_allow_mask = PG_REASON_ALLOW_MASK;
 #undef PG_X
 

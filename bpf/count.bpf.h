@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Counters and events. Counts are atomic: a hook run may interrupt another on the same CPU. */
+#pragma once
+
+#include "facts.h"
+#include "maps.bpf.h"
+
+static __always_inline enum pg_verdict pg_count(struct pg_counters *counters, enum pg_count what,
+						enum pg_reason reason)
+{
+	enum pg_verdict verdict = pg_reason_verdict(reason);
+
+	if (reason >= PG_REASON_COUNT)
+		return PG_DENY;
+	__sync_fetch_and_add(&counters->verdict[what][verdict == PG_ALLOW], 1);
+	__sync_fetch_and_add(&counters->reason[reason], 1);
+	return verdict;
+}
+
+static __always_inline void pg_report_stranded(const struct pg_header *header,
+					       const struct pg_facts *facts, enum pg_reason reason,
+					       struct pg_counters *counters)
+{
+	struct pg_event *event = bpf_ringbuf_reserve(&pg_events, sizeof(*event), 0);
+
+	if (!event) {
+		__sync_fetch_and_add(&counters->events_lost, 1);
+		return;
+	}
+	__builtin_memset(event, 0, sizeof(*event));
+	event->env_id = header->env_id;
+	event->generation = header->generation;
+	event->remote = facts->remote;
+	event->remote_port = facts->remote_port;
+	event->kind = PG_EVENT_STRANDED;
+	event->reason = reason;
+	event->protocol = facts->protocol;
+	bpf_ringbuf_submit(event, 0);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The decision function: (header, facts) -> reason, in the order of docs/verdicts.md. Every hook
+ * calls it, so that connect, sendmsg and packets cannot disagree. It reads maps and writes nothing.
+ */
+#pragma once
+
+#include "addr.bpf.h"
+#include "facts.h"
+#include "maps.bpf.h"
+#include "set.bpf.h"
+
+#define PG_PORT_DNS 53
+
+static __always_inline bool pg_header_valid(const struct pg_header *header)
+{
+	return header->magic == PG_HEADER_MAGIC;
+}
+
+/* What an entry opens: no tunnels, whose inner destination no hook would judge. */
+static __always_inline bool pg_protocol_opened(__u8 protocol)
+{
+	switch (protocol) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+	case IPPROTO_UDPLITE:
+	case IPPROTO_SCTP:
+	case IPPROTO_ICMP:
+	case PG_IPPROTO_ICMPV6:
+		return true;
+	}
+	return false;
+}
+
+static __always_inline bool pg_is_dns(const struct pg_facts *facts)
+{
+	return facts->remote_port == bpf_htons(PG_PORT_DNS) &&
+	       (facts->protocol == IPPROTO_UDP || facts->protocol == IPPROTO_TCP);
+}
+
+static __always_inline bool pg_is_resolver(const struct pg_header *header,
+					   const struct pg_facts *facts)
+{
+#pragma unroll
+	for (int i = 0; i < PG_RESOLVER_MAX; i++) {
+		const struct pg_endpoint *resolver = &header->resolvers[i];
+
+		if (resolver->port == facts->remote_port &&
+		    pg_addr_equal(&resolver->addr, &facts->remote))
+			return true;
+	}
+	return false;
+}
+
+/* The operator's ceiling; a destination that options or extensions can change is beyond it. */
+static __always_inline enum pg_reason pg_decide_ceiling(const struct pg_header *header,
+							const struct pg_facts *facts)
+{
+	if (facts->defect == PG_REASON_IP_OPTIONS || facts->defect == PG_REASON_EXTENSION)
+		return PG_REASON_OPERATOR;
+	switch (pg_set_lookup(header->ceiling, header->ceiling_tables, &facts->remote)) {
+	case PG_SET_MISSING:
+		return PG_REASON_UNREADABLE;
+	case PG_SET_MEMBER:
+		return PG_REASON_OPERATOR;
+	case PG_SET_OUTSIDE:
+		break;
+	}
+	return PG_REASON_NOT_ALLOWED;
+}
+
+static __always_inline enum pg_reason pg_decide_learned(__u32 slot, const struct pg_facts *facts)
+{
+	void *set = bpf_map_lookup_elem(&pg_learned_sets, &slot);
+	struct pg_learned *learned;
+
+	if (!set)
+		return PG_REASON_UNREADABLE;
+	learned = bpf_map_lookup_elem(set, &facts->remote);
+	if (!learned)
+		return PG_REASON_NOT_ALLOWED;
+	if (bpf_ktime_get_boot_ns() < learned->expires)
+		return PG_REASON_LEARNED;
+	return facts->bits & PG_FACT_ESTABLISHED ? PG_REASON_DRAINING : PG_REASON_EXPIRED;
+}
+
+/* Is the destination in what the phase lists? */
+static __always_inline enum pg_reason pg_decide_entries(const struct pg_header *header,
+							const struct pg_phase_slot *slot,
+							const struct pg_facts *facts)
+{
+	if (facts->bits & PG_FACT_IPV6 && pg_addr_is_v4_form(&facts->remote))
+		return PG_REASON_ADDRESS_FORM;
+	if (slot->mode != PG_MODE_ALLOWLIST)
+		return PG_REASON_NOT_ALLOWED;
+	if (!pg_protocol_opened(facts->protocol))
+		return PG_REASON_PROTOCOL;
+	if (pg_is_dns(facts)) {
+		if (slot->flags & PG_PHASE_DNS_REDIRECT)
+			return PG_REASON_NOT_ALLOWED;
+		if (slot->flags & PG_PHASE_DNS_RESOLVER && pg_is_resolver(header, facts))
+			return PG_REASON_RESOLVER;
+	}
+	switch (pg_set_lookup(slot->set, slot->tables, &facts->remote)) {
+	case PG_SET_MISSING:
+		return PG_REASON_UNREADABLE;
+	case PG_SET_MEMBER:
+		return PG_REASON_ENTRY;
+	case PG_SET_OUTSIDE:
+		break;
+	}
+	return slot->learned ? pg_decide_learned(slot->learned, facts) : PG_REASON_NOT_ALLOWED;
+}
+
+/* Replies to what was opened from outside, and the end of what a switch has cut. */
+static __always_inline enum pg_reason pg_decide_reply(const struct pg_facts *facts)
+{
+	if (facts->bits & PG_FACT_ACCEPTED)
+		return PG_REASON_ACCEPTED;
+	if (facts->bits & PG_FACT_INBOUND)
+		return PG_REASON_INBOUND;
+	if (facts->bits & PG_FACT_RESET)
+		return PG_REASON_RESET;
+	return PG_REASON_NOT_ALLOWED;
+}
+
+static __always_inline enum pg_reason pg_decide(const struct pg_header *header,
+						const struct pg_facts *facts)
+{
+	const struct pg_phase_slot *slot;
+	enum pg_reason reason;
+	__u32 phase;
+
+	if (!pg_header_valid(header))
+		return PG_REASON_NO_POLICY;
+	phase = header->phase;
+	barrier_var(phase); /* the verifier has to see the bound on the value that is the index */
+	if (phase >= PG_PHASE_COUNT)
+		return PG_REASON_UNREADABLE;
+	slot = &header->phases[phase];
+
+	if (facts->bits & PG_FACT_KERNEL_ND)
+		return PG_REASON_KERNEL_ND;
+	if (facts->bits & PG_FACT_LISTENER && slot->flags & PG_PHASE_DNS_REDIRECT)
+		return PG_REASON_LISTENER;
+	if (header->ceiling_tables) {
+		reason = pg_decide_ceiling(header, facts);
+		if (reason != PG_REASON_NOT_ALLOWED)
+			return reason;
+	}
+	if (slot->mode == PG_MODE_PUBLIC)
+		return PG_REASON_PUBLIC;
+	if (facts->bits & PG_FACT_PACKET && header->flags & PG_HEADER_CHECK_SOURCE &&
+	    !(facts->bits & PG_FACT_OWN_SOURCE))
+		return PG_REASON_SOURCE;
+	if (facts->defect)
+		return facts->defect;
+	reason = pg_decide_reply(facts);
+	if (reason != PG_REASON_NOT_ALLOWED)
+		return reason;
+	if (facts->bits & PG_FACT_LOOPBACK)
+		return PG_REASON_LOOPBACK;
+	return pg_decide_entries(header, slot, facts);
+}

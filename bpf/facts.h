@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What is known about one connect, send or packet: the input of the decision function. Filled by
+ * the entry points from their different contexts, or by a test.
+ */
+#pragma once
+
+#include <phasegate/abi/types.h>
+
+/* Protocols that the kernel has as macros only, so that its type information lacks them. */
+#define PG_IPPROTO_ICMPV6 58
+#define PG_IPPROTO_MPTCP  262
+
+/* pg_facts.bits */
+#define PG_FACT_PACKET	    (1U << 0) /* from a packet's header, not from a sockaddr */
+#define PG_FACT_IPV6	    (1U << 1) /* the header is IPv6 */
+#define PG_FACT_KERNEL_ND   (1U << 2) /* neighbour discovery or MLD made by the kernel */
+#define PG_FACT_LISTENER    (1U << 3) /* Phasegate's DNS listener receives it */
+#define PG_FACT_OWN_SOURCE  (1U << 4) /* the source is an address of the Environment */
+#define PG_FACT_ACCEPTED    (1U << 5) /* of a TCP connection opened from outside */
+#define PG_FACT_INBOUND	    (1U << 6) /* of a UDP flow opened from outside */
+#define PG_FACT_RESET	    (1U << 7) /* RST without payload from a TCP socket */
+#define PG_FACT_LOOPBACK    (1U << 8) /* stays in, and the receiver is the Environment's or no one */
+#define PG_FACT_ESTABLISHED (1U << 9)  /* of a connection that was open already */
+#define PG_FACT_SYN	    (1U << 10) /* first segment of an outbound TCP connection */
+
+struct pg_facts {
+	struct pg_addr local, remote; /* zero if not known */
+	__be16 local_port, remote_port;
+	__u8 protocol; /* IPPROTO_*, of the header behind the IP header */
+	__u8 defect;   /* enum pg_reason of a header that allowlists do not let pass; 0: none */
+	__u16 bits;    /* PG_FACT_* */
+};
+PG_ASSERT_SIZE(struct pg_facts, 40);

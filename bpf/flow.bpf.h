@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Who opened a UDP flow: the record of inbound and outbound tuples (abi/flow.h). */
+#pragma once
+
+#include "facts.h"
+#include "maps.bpf.h"
+
+/* How stale .seen may be: refreshing it for every packet would bounce a cache line. */
+#define PG_FLOW_REFRESH_NS 1000000000ULL
+
+static __always_inline void pg_flow_key_fill(struct pg_flow_key *key,
+					     const struct pg_header *header,
+					     const struct pg_facts *facts)
+{
+	key->env_id = header->env_id;
+	key->local = facts->local;
+	key->remote = facts->remote;
+	key->local_port = facts->local_port;
+	key->remote_port = facts->remote_port;
+	key->protocol = facts->protocol;
+}
+
+/* The flow's direction, or 0 if it is not recorded. */
+static __always_inline __u32 pg_flow_direction(const struct pg_header *header,
+					       const struct pg_facts *facts)
+{
+	struct pg_flow_key key = {};
+	struct pg_flow *flow;
+	__u64 now;
+
+	pg_flow_key_fill(&key, header, facts);
+	flow = bpf_map_lookup_elem(&pg_flows, &key);
+	if (!flow)
+		return 0;
+	now = bpf_ktime_get_boot_ns();
+	if (now - flow->seen > PG_FLOW_REFRESH_NS)
+		flow->seen = now;
+	return flow->direction;
+}
+
+static __always_inline void pg_flow_insert(struct pg_flow_key *key, enum pg_direction direction,
+					   struct pg_counters *counters)
+{
+	struct pg_flow flow = {.seen = bpf_ktime_get_boot_ns(), .direction = direction};
+	long error = bpf_map_update_elem(&pg_flows, key, &flow, BPF_NOEXIST);
+
+	if (error && error != -17 /* EEXIST: another CPU was first */)
+		__sync_fetch_and_add(&counters->flows_refused, 1);
+}
+
+static __always_inline void pg_flow_record_outbound(const struct pg_header *header,
+						    const struct pg_facts *facts,
+						    struct pg_counters *counters)
+{
+	struct pg_flow_key key = {};
+
+	pg_flow_key_fill(&key, header, facts);
+	pg_flow_insert(&key, PG_FLOW_OUTBOUND, counters);
+}
+
+/*
+ * A datagram came in: unless the Environment spoke first, the flow is inbound. The second key,
+ * without the local address, is a hint for connect and sendmsg, which run before a source is
+ * chosen; packets are judged by the exact one.
+ */
+static __always_inline void pg_flow_record_inbound(const struct pg_header *header,
+						   const struct pg_facts *facts,
+						   struct pg_counters *counters)
+{
+	struct pg_flow_key key = {};
+
+	if (pg_flow_direction(header, facts))
+		return;
+	pg_flow_key_fill(&key, header, facts);
+	pg_flow_insert(&key, PG_FLOW_INBOUND, counters);
+	__builtin_memset(&key.local, 0, sizeof(key.local));
+	pg_flow_insert(&key, PG_FLOW_INBOUND, counters);
+}

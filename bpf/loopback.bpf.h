@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Loopback is within the Environment only if the receiving socket is: known by the output device
+ * and the socket, not by the address alone.
+ *  Environments may share a namespace, and with it 127.0.0.1.
+ */
+#pragma once
+
+#include "addr.bpf.h"
+#include "facts.h"
+#include "maps.bpf.h"
+
+/* lo has index 1 in every network namespace and cannot be deleted. */
+#define PG_IFINDEX_LOOPBACK 1
+
+#define PG_SOCK_STREAM 1
+
+static __always_inline void pg_tuple_fill(struct bpf_sock_tuple *tuple,
+					  const struct pg_facts *facts, bool any_source_port)
+{
+	__be16 source = any_source_port ? 0 : facts->local_port;
+
+	if (pg_addr_is_v4(&facts->remote)) {
+		tuple->ipv4.saddr = facts->local.word[3];
+		tuple->ipv4.daddr = facts->remote.word[3];
+		tuple->ipv4.sport = source;
+		tuple->ipv4.dport = facts->remote_port;
+	} else {
+		__builtin_memcpy(tuple->ipv6.saddr, &facts->local, sizeof(tuple->ipv6.saddr));
+		__builtin_memcpy(tuple->ipv6.daddr, &facts->remote, sizeof(tuple->ipv6.daddr));
+		tuple->ipv6.sport = source;
+		tuple->ipv6.dport = facts->remote_port;
+	}
+}
+
+static __always_inline struct bpf_sock *
+pg_lookup_receiver(struct __sk_buff *skb, const struct pg_facts *facts, bool any_source_port)
+{
+	struct bpf_sock_tuple tuple = {};
+	__u32 size = pg_addr_is_v4(&facts->remote) ? sizeof(tuple.ipv4) : sizeof(tuple.ipv6);
+
+	pg_tuple_fill(&tuple, facts, any_source_port);
+	if (facts->protocol == IPPROTO_TCP) {
+		if (size == sizeof(tuple.ipv4))
+			return bpf_sk_lookup_tcp(skb, &tuple, sizeof(tuple.ipv4),
+						 BPF_F_CURRENT_NETNS, 0);
+		return bpf_sk_lookup_tcp(skb, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	}
+	if (size == sizeof(tuple.ipv4))
+		return bpf_sk_lookup_udp(skb, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
+	return bpf_sk_lookup_udp(skb, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+}
+
+/* For a packet on its way to lo. */
+static __always_inline bool pg_receiver_is_own(struct __sk_buff *skb,
+					       const struct pg_header *header,
+					       const struct pg_facts *facts)
+{
+	struct bpf_sock *receiver;
+	__u64 cgroup;
+
+	if (pg_addr_is_multicast(&facts->remote))
+		return false; /* any number of sockets may receive it */
+	if (facts->protocol == IPPROTO_ICMP || facts->protocol == PG_IPPROTO_ICMPV6)
+		return true; /* the kernel answers */
+	if (facts->protocol != IPPROTO_TCP && facts->protocol != IPPROTO_UDP)
+		return false; /* the receiver cannot be looked up */
+	receiver = pg_lookup_receiver(skb, facts, false);
+	/* A SYN may revive a tuple in TIME_WAIT, which is no receiver; the listener gets it. */
+	if (!receiver && facts->bits & PG_FACT_SYN)
+		receiver = pg_lookup_receiver(skb, facts, true);
+	if (!receiver)
+		return true;
+	cgroup = bpf_sk_ancestor_cgroup_id(receiver, header->level);
+	bpf_sk_release(receiver);
+	return cgroup == header->env_id;
+}
+
+/* Whether a sockaddr's address can only be reached through lo. */
+static __always_inline bool pg_is_local_destination(const struct pg_header *header,
+						    const struct pg_addr *addr)
+{
+	struct pg_own_key own = {.env_id = header->env_id, .addr = *addr};
+
+	return pg_addr_is_loopback(addr) || pg_addr_is_unspecified(addr) ||
+	       bpf_map_lookup_elem(&pg_own, &own);
+}
+
+/*
+ * For connect and sendmsg to a local destination. Only a listener tells whose it is here (by its
+ * mark); the packet's own check is the authority for all else.
+ */
+static __always_inline bool pg_listener_is_own(struct bpf_sock_addr *ctx,
+					       const struct pg_header *header,
+					       const struct pg_facts *facts)
+{
+	struct bpf_sock_tuple tuple = {};
+	struct bpf_sock *listener;
+	struct pg_mark *mark;
+	bool own;
+
+	if (ctx->type != PG_SOCK_STREAM)
+		return true;
+	if (pg_addr_is_v4(&facts->remote)) {
+		__be32 addr = facts->remote.word[3] ?: bpf_htonl(0x7f000001);
+
+		tuple.ipv4.saddr = addr;
+		tuple.ipv4.daddr = addr;
+		tuple.ipv4.dport = facts->remote_port;
+		listener =
+			bpf_sk_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
+	} else {
+		__builtin_memcpy(tuple.ipv6.daddr, &facts->remote, sizeof(tuple.ipv6.daddr));
+		if (pg_addr_is_unspecified(&facts->remote))
+			tuple.ipv6.daddr[3] = bpf_htonl(1);
+		__builtin_memcpy(tuple.ipv6.saddr, tuple.ipv6.daddr, sizeof(tuple.ipv6.saddr));
+		tuple.ipv6.dport = facts->remote_port;
+		listener =
+			bpf_sk_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	}
+	if (!listener)
+		return true;
+	mark = bpf_sk_storage_get(&pg_marks, listener, NULL, 0);
+	own = mark && mark->kind == PG_MARK_LISTENER && mark->env_id == header->env_id;
+	bpf_sk_release(listener);
+	return own;
+}

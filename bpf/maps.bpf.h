@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Every map, in one place. Layouts and their meaning are in include/phasegate/abi/. */
+#pragma once
+
+#include <vmlinux.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include <phasegate/abi/counter.h>
+#include <phasegate/abi/event.h>
+#include <phasegate/abi/flow.h>
+#include <phasegate/abi/header.h>
+#include <phasegate/abi/set.h>
+
+/* Headers, by cgroup id: one storage for all hooks of a cgroup. */
+struct {
+	__uint(type, BPF_MAP_TYPE_CGROUP_STORAGE);
+	__type(key, __u64);
+	__type(value, struct pg_header);
+} pg_headers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE);
+	__type(key, __u64);
+	__type(value, struct pg_counters);
+} pg_counts SEC(".maps");
+
+/* Static address sets: abi/set.h. The inner maps' own size is that of their content. */
+#define PG_X(symbol, name, map_type, key_type) \
+	struct { \
+		__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS); \
+		__uint(max_entries, PG_SLOT_MAX); \
+		__type(key, __u32); \
+		__array( \
+			values, struct { \
+				__uint(type, map_type); \
+				__uint(max_entries, 1); \
+				__uint(map_flags, \
+				       map_type == BPF_MAP_TYPE_LPM_TRIE ? BPF_F_NO_PREALLOC : 0); \
+				__uint(key_size, sizeof(key_type)); \
+				__uint(value_size, sizeof(pg_set_value)); \
+			}); \
+	} name SEC(".maps");
+PG_TABLES(PG_X)
+#undef PG_X
+
+/* Addresses learned from DNS, filled while in force. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, PG_SLOT_MAX);
+	__type(key, __u32);
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_HASH);
+			__uint(max_entries, 1);
+			__uint(map_flags, BPF_F_NO_PREALLOC);
+			__uint(key_size, sizeof(struct pg_addr));
+			__uint(value_size, sizeof(struct pg_learned));
+		});
+} pg_learned_sets SEC(".maps");
+
+/* Addresses of the Environments' own network namespaces. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pg_own_key);
+	__type(value, __u8);
+} pg_own SEC(".maps");
+
+/* A plain hash and not an LRU: evicting an outbound flow would let its answers open an inbound. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_FLOW_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pg_flow_key);
+	__type(value, struct pg_flow);
+} pg_flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct pg_mark);
+} pg_marks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, PG_EVENT_RING_BYTES);
+} pg_events SEC(".maps");

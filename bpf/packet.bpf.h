@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * From a packet's headers to facts. The packet decides, never the socket: a raw socket's header
+ * may say something else than its sockaddr. Sources: RFC 791, RFC 8200, RFC 9293, RFC 4443.
+ */
+#pragma once
+
+#include "addr.bpf.h"
+#include "facts.h"
+#include "maps.bpf.h"
+
+#define PG_ETH_P_IP   0x0800
+#define PG_ETH_P_IPV6 0x86dd
+
+#define PG_IP_MORE_OR_OFFSET 0x3fff /* MF bit and fragment offset */
+
+/* IPv6 next-header values that are not in the kernel's enum of socket protocols. */
+#define PG_NEXT_HOP_BY_HOP  0
+#define PG_NEXT_ROUTING	    43
+#define PG_NEXT_FRAGMENT    44
+#define PG_NEXT_DESTINATION 60
+#define PG_NEXT_MOBILITY    135
+#define PG_NEXT_HIP	    139
+#define PG_NEXT_SHIM6	    140
+
+#define PG_TCP_SYN 0x02
+#define PG_TCP_RST 0x04
+#define PG_TCP_ACK 0x10
+
+/* What only the packet layer needs to know besides the facts. */
+struct pg_packet {
+	__u32 transport; /* offset of the transport header */
+	__u8 tcp_flags;
+	__u8 icmp_type;
+	bool tcp_payload;
+};
+
+/* A hop-by-hop header of eight octets: next header, length 0, option type, option length. */
+struct pg_hop_by_hop {
+	__u8 next;
+	__u8 length;
+	__u8 option;
+	__u8 option_length;
+};
+
+#define PG_OPTION_JUMBO 0xc2
+
+static __always_inline void pg_read_transport(struct __sk_buff *skb, bool egress,
+					      struct pg_facts *facts, struct pg_packet *packet)
+{
+	__be16 ports[2] = {};
+	__u8 tcp[2] = {}; /* data offset, flags */
+
+	switch (facts->protocol) {
+	case IPPROTO_TCP:
+		if (bpf_skb_load_bytes(skb, packet->transport + 12, tcp, sizeof(tcp)) < 0)
+			goto truncated;
+		packet->tcp_flags = tcp[1];
+		packet->tcp_payload = skb->len > packet->transport + (tcp[0] >> 4) * 4U;
+		break;
+	case IPPROTO_UDP:
+	case IPPROTO_UDPLITE:
+	case IPPROTO_SCTP:
+		break;
+	case PG_IPPROTO_ICMPV6:
+		if (bpf_skb_load_bytes(skb, packet->transport, &packet->icmp_type, 1) < 0)
+			goto truncated;
+		return;
+	default:
+		return;
+	}
+	if (bpf_skb_load_bytes(skb, packet->transport, ports, sizeof(ports)) < 0)
+		goto truncated;
+	facts->local_port = egress ? ports[0] : ports[1];
+	facts->remote_port = egress ? ports[1] : ports[0];
+	return;
+truncated:
+	facts->defect = PG_REASON_TRUNCATED;
+}
+
+static __always_inline void pg_read_ipv4(struct __sk_buff *skb, bool egress, struct pg_facts *facts,
+					 struct pg_packet *packet)
+{
+	struct iphdr ip;
+
+	if (bpf_skb_load_bytes(skb, 0, &ip, sizeof(ip)) < 0 || ip.version != 4) {
+		facts->defect = PG_REASON_TRUNCATED;
+		return;
+	}
+	pg_addr_set_v4(&facts->local, egress ? ip.saddr : ip.daddr);
+	pg_addr_set_v4(&facts->remote, egress ? ip.daddr : ip.saddr);
+	facts->protocol = ip.protocol;
+	if (ip.frag_off & bpf_htons(PG_IP_MORE_OR_OFFSET)) {
+		facts->defect = PG_REASON_FRAGMENT;
+		return;
+	}
+	if (ip.ihl != 5)
+		facts->defect = PG_REASON_IP_OPTIONS;
+	packet->transport = ip.ihl * 4U;
+	pg_read_transport(skb, egress, facts, packet);
+}
+
+/*
+ * What follows a hop-by-hop header that the kernel itself puts there: MLD (router alert), or the
+ * jumbo option of a GSO packet over 64 KiB. Anything else stays a defect.
+ */
+static __always_inline void pg_read_hop_by_hop(struct __sk_buff *skb, struct pg_facts *facts,
+					       struct pg_packet *packet)
+{
+	struct pg_hop_by_hop hop;
+
+	facts->defect = PG_REASON_EXTENSION;
+	if (bpf_skb_load_bytes(skb, packet->transport, &hop, sizeof(hop)) < 0 || hop.length)
+		return;
+	if (hop.next == PG_IPPROTO_ICMPV6) {
+		bpf_skb_load_bytes(skb, packet->transport + 8, &packet->icmp_type, 1);
+		return;
+	}
+	if (hop.option != PG_OPTION_JUMBO || hop.option_length != 4 || hop.next != IPPROTO_TCP ||
+	    !skb->gso_size || skb->len <= 65535)
+		return;
+	facts->defect = 0;
+	facts->protocol = hop.next;
+	packet->transport += 8;
+}
+
+static __always_inline void pg_read_ipv6(struct __sk_buff *skb, bool egress, struct pg_facts *facts,
+					 struct pg_packet *packet)
+{
+	struct ipv6hdr ip;
+
+	if (bpf_skb_load_bytes(skb, 0, &ip, sizeof(ip)) < 0 || ip.version != 6) {
+		facts->defect = PG_REASON_TRUNCATED;
+		return;
+	}
+	facts->bits |= PG_FACT_IPV6;
+	__builtin_memcpy(&facts->local, egress ? &ip.saddr : &ip.daddr, sizeof(facts->local));
+	__builtin_memcpy(&facts->remote, egress ? &ip.daddr : &ip.saddr, sizeof(facts->remote));
+	facts->protocol = ip.nexthdr;
+	packet->transport = sizeof(ip);
+	switch (ip.nexthdr) {
+	case PG_NEXT_HOP_BY_HOP:
+		pg_read_hop_by_hop(skb, facts, packet);
+		if (facts->defect)
+			return;
+		break;
+	case PG_NEXT_FRAGMENT:
+		facts->defect = PG_REASON_FRAGMENT;
+		return;
+	case PG_NEXT_ROUTING:
+	case PG_NEXT_DESTINATION:
+	case PG_NEXT_MOBILITY:
+	case PG_NEXT_HIP:
+	case PG_NEXT_SHIM6:
+		facts->defect = PG_REASON_EXTENSION;
+		return;
+	}
+	pg_read_transport(skb, egress, facts, packet);
+}
+
+/* Fills addresses, ports, protocol and defect. "Local" is the source of what goes out. */
+static __always_inline void pg_read_packet(struct __sk_buff *skb, bool egress,
+					   struct pg_facts *facts, struct pg_packet *packet)
+{
+	facts->bits |= PG_FACT_PACKET;
+	if (skb->protocol == bpf_htons(PG_ETH_P_IP))
+		pg_read_ipv4(skb, egress, facts, packet);
+	else if (skb->protocol == bpf_htons(PG_ETH_P_IPV6))
+		pg_read_ipv6(skb, egress, facts, packet);
+	else
+		facts->defect = PG_REASON_TRUNCATED;
+	if ((packet->tcp_flags & (PG_TCP_SYN | PG_TCP_ACK)) == PG_TCP_SYN)
+		facts->bits |= PG_FACT_SYN;
+}

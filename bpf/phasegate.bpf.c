@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Entry points: one program per hook of abi/hook.h. Each reads the Environment's header once,
+ * gathers facts, asks the decision function and counts. An Environment's cgroup has all of them.
+ */
+#include <vmlinux.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "count.bpf.h"
+#include "decide.bpf.h"
+#include "flow.bpf.h"
+#include "loopback.bpf.h"
+#include "maps.bpf.h"
+#include "packet.bpf.h"
+#include "socket.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Values that a cgroup hook returns. */
+#define PG_HOOK_DENY  0
+#define PG_HOOK_ALLOW 1
+
+static __always_inline void
+pg_read_egress_facts(struct __sk_buff *skb, const struct pg_header *header, struct pg_facts *facts)
+{
+	struct pg_packet packet = {};
+	struct pg_own_key own = {.env_id = header->env_id};
+
+	pg_read_packet(skb, true, facts, &packet);
+	pg_read_socket(skb, facts, &packet);
+	if (header->flags & PG_HEADER_CHECK_SOURCE) {
+		own.addr = facts->local;
+		if (pg_addr_is_loopback(&facts->local) || bpf_map_lookup_elem(&pg_own, &own))
+			facts->bits |= PG_FACT_OWN_SOURCE;
+	}
+	if (facts->defect)
+		return;
+	if (skb->ifindex == PG_IFINDEX_LOOPBACK && pg_receiver_is_own(skb, header, facts))
+		facts->bits |= PG_FACT_LOOPBACK;
+}
+
+SEC("cgroup_skb/egress")
+int pg_egress(struct __sk_buff *skb)
+{
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
+	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
+	struct pg_facts facts = {};
+	enum pg_reason reason;
+	bool udp_flow;
+	__u32 direction = 0;
+
+	if (!pg_header_valid(header)) {
+		pg_count(counters, PG_COUNT_PACKET, PG_REASON_NO_POLICY);
+		return PG_HOOK_DENY;
+	}
+	pg_read_egress_facts(skb, header, &facts);
+	/* A forged source on lo could open a flow, so lo has none. */
+	udp_flow = facts.protocol == IPPROTO_UDP && !facts.defect &&
+		   skb->ifindex != PG_IFINDEX_LOOPBACK;
+	if (udp_flow) {
+		direction = pg_flow_direction(header, &facts);
+		if (direction == PG_FLOW_INBOUND)
+			facts.bits |= PG_FACT_INBOUND;
+	}
+	reason = pg_decide(header, &facts);
+	if (pg_count(counters, PG_COUNT_PACKET, reason) == PG_ALLOW) {
+		if (udp_flow && !direction)
+			pg_flow_record_outbound(header, &facts, counters);
+		return PG_HOOK_ALLOW;
+	}
+	if (pg_is_stranded(skb, &facts))
+		pg_report_stranded(header, &facts, reason, counters);
+	return PG_HOOK_DENY;
+}
+
+/* Nothing that comes in is judged, but who opened a UDP flow is remembered. */
+SEC("cgroup_skb/ingress")
+int pg_ingress(struct __sk_buff *skb)
+{
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
+	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
+	struct pg_facts facts = {};
+	struct pg_packet packet = {};
+
+	if (!pg_header_valid(header)) {
+		pg_count(counters, PG_COUNT_INGRESS, PG_REASON_NO_POLICY);
+		return PG_HOOK_DENY;
+	}
+	if (skb->ifindex != PG_IFINDEX_LOOPBACK) {
+		pg_read_packet(skb, false, &facts, &packet);
+		if (facts.protocol == IPPROTO_UDP && !facts.defect)
+			pg_flow_record_inbound(header, &facts, counters);
+	}
+	pg_count(counters, PG_COUNT_INGRESS, PG_REASON_INGRESS);
+	return PG_HOOK_ALLOW;
+}
+
+SEC("sockops")
+int pg_sockops(struct bpf_sock_ops *ctx)
+{
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
+
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		pg_mark_accepted(ctx);
+		break;
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		pg_mark_listener(ctx, header);
+		break;
+	}
+	return 1;
+}
+
+/* Marks raw IPv6 sockets, so that they cannot pass for the kernel's neighbour discovery. */
+SEC("cgroup/sock_create")
+int pg_sock_create(struct bpf_sock *sk)
+{
+	struct pg_mark mark = {.kind = PG_MARK_RAW};
+
+	if (sk->family != PG_AF_INET6 || sk->type != PG_SOCK_RAW)
+		return PG_HOOK_ALLOW;
+	return bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE) ? PG_HOOK_ALLOW
+										     : PG_HOOK_DENY;
+}
+
+/*
+ * The fast denial of connect() and sendmsg(): EPERM at once, where a dropped SYN alone would hang
+ * the application. What they let through is judged again packet by packet.
+ */
+static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx, enum pg_count what,
+					     struct pg_facts *facts)
+{
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
+	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
+	struct bpf_sock *sk = ctx->sk;
+
+	facts->remote_port = ctx->user_port;
+	facts->protocol = ctx->protocol == PG_IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
+	if (pg_header_valid(header)) {
+		if (facts->protocol == IPPROTO_UDP && sk && sk->src_port) {
+			facts->local_port = bpf_htons(sk->src_port);
+			if (pg_flow_direction(header, facts) == PG_FLOW_INBOUND)
+				facts->bits |= PG_FACT_INBOUND;
+		}
+		if (pg_is_local_destination(header, &facts->remote) &&
+		    pg_listener_is_own(ctx, header, facts))
+			facts->bits |= PG_FACT_LOOPBACK;
+	}
+	return pg_count(counters, what, pg_decide(header, facts)) == PG_ALLOW ? PG_HOOK_ALLOW
+									      : PG_HOOK_DENY;
+}
+
+static __always_inline int pg_judge_sockaddr4(struct bpf_sock_addr *ctx, enum pg_count what)
+{
+	struct pg_facts facts = {};
+
+	pg_addr_set_v4(&facts.remote, ctx->user_ip4);
+	return pg_judge_sockaddr(ctx, what, &facts);
+}
+
+static __always_inline int pg_judge_sockaddr6(struct bpf_sock_addr *ctx, enum pg_count what)
+{
+	struct pg_facts facts = {};
+
+	/* An IPv4-mapped sockaddr has the form of an IPv4 address here already. */
+	facts.remote.word[0] = ctx->user_ip6[0];
+	facts.remote.word[1] = ctx->user_ip6[1];
+	facts.remote.word[2] = ctx->user_ip6[2];
+	facts.remote.word[3] = ctx->user_ip6[3];
+	return pg_judge_sockaddr(ctx, what, &facts);
+}
+
+/* A socket that connects is outbound from here on, whatever it was before. */
+static __always_inline void pg_forget_accepted(struct bpf_sock_addr *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+
+	if (sk)
+		bpf_sk_storage_delete(&pg_marks, sk);
+}
+
+SEC("cgroup/connect4")
+int pg_connect4(struct bpf_sock_addr *ctx)
+{
+	pg_forget_accepted(ctx);
+	return pg_judge_sockaddr4(ctx, PG_COUNT_CONNECT);
+}
+
+SEC("cgroup/connect6")
+int pg_connect6(struct bpf_sock_addr *ctx)
+{
+	pg_forget_accepted(ctx);
+	return pg_judge_sockaddr6(ctx, PG_COUNT_CONNECT);
+}
+
+SEC("cgroup/sendmsg4")
+int pg_sendmsg4(struct bpf_sock_addr *ctx)
+{
+	return pg_judge_sockaddr4(ctx, PG_COUNT_SENDMSG);
+}
+
+SEC("cgroup/sendmsg6")
+int pg_sendmsg6(struct bpf_sock_addr *ctx)
+{
+	return pg_judge_sockaddr6(ctx, PG_COUNT_SENDMSG);
+}

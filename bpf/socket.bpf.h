@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Marks on sockets (abi/flow.h) and what a packet's own socket tells. */
+#pragma once
+
+#include "facts.h"
+#include "loopback.bpf.h"
+#include "maps.bpf.h"
+#include "packet.bpf.h"
+
+#define PG_SOCK_RAW 3
+
+#define PG_AF_INET  2
+#define PG_AF_INET6 10
+
+/* Of enum sock states in include/net/tcp_states.h. */
+#define PG_TCP_ESTABLISHED 1
+#define PG_TCP_SYN_SENT	   2
+#define PG_TCP_CLOSE	   7
+#define PG_TCP_LISTEN	   10
+
+#define PG_ICMPV6_MLD_QUERY   130 /* 130-132 MLD, 133-136 neighbour discovery, 137 redirect */
+#define PG_ICMPV6_REDIRECT    137
+#define PG_ICMPV6_MLD2_REPORT 143
+
+static __always_inline bool pg_is_nd_type(__u8 type)
+{
+	return (type >= PG_ICMPV6_MLD_QUERY && type <= PG_ICMPV6_REDIRECT) ||
+	       type == PG_ICMPV6_MLD2_REPORT;
+}
+
+/* A reply on a connection that the other end opened. */
+static __always_inline bool pg_is_accepted(struct bpf_sock *sk, const struct pg_facts *facts,
+					   const struct pg_packet *packet)
+{
+	const __u8 syn_ack = PG_TCP_SYN | PG_TCP_ACK;
+	struct pg_mark *mark;
+
+	if (sk->state == PG_TCP_LISTEN)
+		return (packet->tcp_flags & syn_ack) == syn_ack && !packet->tcp_payload;
+	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
+	return mark && mark->kind == PG_MARK_ACCEPTED && mark->remote_port == facts->remote_port &&
+	       pg_addr_equal(&mark->remote, &facts->remote);
+}
+
+static __always_inline void pg_read_tcp_socket(struct bpf_sock *sk, struct pg_facts *facts,
+					       const struct pg_packet *packet)
+{
+	if (facts->defect || facts->protocol != IPPROTO_TCP)
+		return;
+	if (packet->tcp_flags & PG_TCP_RST && !packet->tcp_payload)
+		facts->bits |= PG_FACT_RESET;
+	if (pg_is_accepted(sk, facts, packet))
+		facts->bits |= PG_FACT_ACCEPTED;
+	if (!(facts->bits & PG_FACT_SYN) && sk->state != PG_TCP_SYN_SENT &&
+	    sk->state != PG_TCP_CLOSE)
+		facts->bits |= PG_FACT_ESTABLISHED;
+}
+
+/* The kernel's own ICMPv6 sockets are raw, and no application made them. */
+static __always_inline void pg_read_raw_socket(struct bpf_sock *sk, struct pg_facts *facts,
+					       const struct pg_packet *packet)
+{
+	if (sk->family == PG_AF_INET6 && sk->protocol == PG_IPPROTO_ICMPV6 &&
+	    facts->bits & PG_FACT_IPV6 && pg_is_nd_type(packet->icmp_type) &&
+	    !bpf_sk_storage_get(&pg_marks, sk, NULL, 0))
+		facts->bits |= PG_FACT_KERNEL_ND;
+}
+
+/* Facts from the socket that sends the packet. */
+static __always_inline void pg_read_socket(struct __sk_buff *skb, struct pg_facts *facts,
+					   const struct pg_packet *packet)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	if (!sk)
+		return;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return;
+	if (sk->type == PG_SOCK_STREAM && sk->protocol == IPPROTO_TCP)
+		pg_read_tcp_socket(sk, facts, packet);
+	else if (sk->type == PG_SOCK_RAW)
+		pg_read_raw_socket(sk, facts, packet);
+	else if (facts->protocol == IPPROTO_UDP && sk->protocol == IPPROTO_UDP &&
+		 sk->state == PG_TCP_ESTABLISHED && sk->dst_port == facts->remote_port)
+		facts->bits |= PG_FACT_ESTABLISHED;
+}
+
+/* Whether the SYN that is about to be dropped is that of a socket whose connect() has returned. */
+static __always_inline bool pg_is_stranded(struct __sk_buff *skb, const struct pg_facts *facts)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	if (!(facts->bits & PG_FACT_SYN) || !sk)
+		return false;
+	sk = bpf_sk_fullsock(sk);
+	return sk && sk->type == PG_SOCK_STREAM && sk->state == PG_TCP_SYN_SENT;
+}
+
+static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx)
+{
+	struct pg_mark mark = {.kind = PG_MARK_ACCEPTED};
+	struct bpf_sock *sk = ctx->sk;
+	/* Both forms are read before the branch: the verifier wants context loads at fixed offsets,
+	 * and the compiler would merge the last load of the two branches. */
+	__be32 remote4 = ctx->remote_ip4;
+
+	mark.remote.word[0] = ctx->remote_ip6[0];
+	mark.remote.word[1] = ctx->remote_ip6[1];
+	mark.remote.word[2] = ctx->remote_ip6[2];
+	mark.remote.word[3] = ctx->remote_ip6[3];
+	if (!sk)
+		return;
+	if (ctx->family == PG_AF_INET)
+		pg_addr_set_v4(&mark.remote, remote4);
+	/* remote_port is network order in the upper half of the 32 bits as the kernel has it. */
+	mark.remote_port = bpf_htons(bpf_ntohl(ctx->remote_port));
+	bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+static __always_inline void pg_mark_listener(struct bpf_sock_ops *ctx,
+					     const struct pg_header *header)
+{
+	struct pg_mark mark = {.kind = PG_MARK_LISTENER, .env_id = header->env_id};
+	struct bpf_sock *sk = ctx->sk;
+
+	if (sk)
+		bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE);
+}
