@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base of the network tests: a lab with a recorder and a capture for each test class."""
+
+import itertools
+import os
+import sys
+import unittest
+
+import cgroups
+from lab import Lab
+from phasegate import Agent, Run, Unconfined
+from recorder import Capture, Recorder
+
+SKIPPED = 77
+EPERM_LIMIT_US = 50_000
+_numbers = itertools.count(1)
+
+
+def token(label="t"):
+    """A payload that no other attempt of this run uses. The ends keep t-1- apart from t-11-."""
+    return f"{label}-{os.getpid()}-{next(_numbers)}-"
+
+
+class NetTest(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab()
+        cls.addClassCleanup(cls.lab.close)
+        cls.recorder = Recorder(cls.lab)
+        cls.capture = Capture(cls.lab)
+        cls.unconfined = Unconfined(cls.lab)
+        cls.addClassCleanup(cls.unconfined.close)
+
+    def setUp(self):
+        self.recorder.forget()
+        self.capture.drain()
+
+    def tearDown(self):
+        self.assertEqual(self.capture.lost, 0, "the capture lost packets, so it proves nothing")
+
+    def agent(self, *options, **more):
+        """A probe under `phasegate run` that ends with the test."""
+        agent = Agent(self.lab, *options, **more)
+        self.addCleanup(agent.close)
+        return agent
+
+    def run_command(self, *words, **more):
+        run = Run(self.lab, *words, **more)
+        self.addCleanup(run.close)
+        return run
+
+    def make_cgroup(self, name):
+        cgroup = cgroups.make(name)
+        self.addCleanup(cgroups.remove, cgroups.path_of(cgroup), "cgroup2")
+        return cgroup
+
+    def assert_reaches(self, agent, vector, address, port, label="allowed"):
+        mark = token(label)
+        result = vector(agent, address, port, mark)
+        about = f"{vector.__name__} {address} {port}: {result}"
+        self.assertEqual(result["errno"], "", about)
+        self.assertEqual(result["data"], mark, about)
+        self.assertIsNotNone(self.recorder.wait(mark), about)
+
+    def assert_denied(self, agent, vector, address, port, label="denied"):
+        """EPERM at once. That nothing arrives is judged by assert_silent, after a fence."""
+        result = vector(agent, address, port, token(label))
+        about = f"{vector.__name__} {address} {port}: {result}"
+        self.assertEqual(result["errno"], "EPERM", about)
+        self.assertLess(result["us"], EPERM_LIMIT_US, about)
+
+    def assert_silent(self, *addresses):
+        """No packet of any kind came for the addresses. An unconfined datagram on the same way
+        is waited for first: whatever was sent before it has arrived, or never will."""
+        fence = token("fence")
+        self.unconfined("socket 63 udp4")
+        self.unconfined(f"sendto 63 198.51.100.20 7000 {fence}")
+        self.unconfined("close 63")
+        self.assertIsNotNone(self.recorder.wait(fence), "the fence did not arrive")
+        packets = self.capture.drain()
+        self.assertTrue(any(fence.encode() in p.payload for p in packets))
+        self.assertEqual([p for p in packets if p.destination in addresses], [])
+
+
+def main():
+    """Runs the tests of the calling module; exit status 77 if all of them were skipped."""
+    finish = cgroups.start_reaper()
+    program = unittest.main(module="__main__", exit=False, verbosity=2)
+    result = program.result
+    sys.stdout.flush()
+    finish()
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(SKIPPED if result.testsRun and len(result.skipped) == result.testsRun else 0)
