@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host names: resolved at load, and DNS open to the trusted resolver only where names need it."""
+
+import tempfile
+
+import vectors
+from harness import NetTest, main, token
+from lab import A4, A6, D4, D6, R4, R6, mapped
+from nameserver import MISSING, NAME, OTHER, Nameserver
+from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
+from recorder import DNS_PORT, PORT
+
+NAMES = policy(setup=allowlist(A4), run=allowlist(NAME), verifier=NO_NETWORK)
+
+
+class Dns(NetTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.nameserver = Nameserver(cls.lab)
+
+    def setUp(self):
+        super().setUp()
+        self.queries()
+
+    def queries(self):
+        def fence():
+            self.query(self.unconfined, R4, "fence.invalid")
+
+        return self.nameserver.queries(fence)
+
+    def query(self, agent, server, name):
+        agent("socket 60 udp" + ("6" if ":" in server else "4"))
+        result = agent(f"connect 60 {server} {DNS_PORT}")
+        if not result["errno"]:
+            agent(f"query 60 {name}")
+            result = agent("recv 60")
+        agent("close 60")
+        return result
+
+    def dns_is_denied(self, agent):
+        for server in (R4, R6, mapped(R4), A4, A6, D4):
+            for vector in (vectors.udp_connected, vectors.udp_sendto, vectors.udp_sendmmsg,
+                           vectors.tcp):
+                if (server == A4 or server == A6) and self.addresses_open:
+                    continue
+                self.assert_denied(agent, vector, server, DNS_PORT)
+        self.assert_silent(R4, R6, D4)
+
+    def test_denied_without_names(self):
+        for phase, value in (("run", NO_NETWORK), ("run", allowlist(A4, A6))):
+            with self.subTest(value=value):
+                self.addresses_open = value != NO_NETWORK
+                with self.agent("--policy", policy(**{phase: value}), "--phase", phase) as agent:
+                    self.dns_is_denied(agent)
+        self.assertEqual(self.queries(), [])
+
+    def test_denied_in_the_phases_without_names(self):
+        """Of a policy that has names in another phase."""
+        for phase in ("setup", "verifier"):
+            with self.subTest(phase=phase), \
+                    self.agent("--policy", NAMES, "--resolver", R4, "--phase", phase) as agent:
+                self.queries()
+                self.addresses_open = phase == "setup"
+                self.dns_is_denied(agent)
+                self.assertNotIn(OTHER, self.queries())
+
+    def test_name_resolves_and_connects(self):
+        for resolver in (R4, R6, f"{R4}:53", f"[{R6}]:53"):
+            with self.subTest(resolver=resolver), \
+                    self.agent("--policy", NAMES, "--resolver", resolver) as agent:
+                self.assertIn(NAME, self.queries())
+                for address in (A4, A6, mapped(A4)):
+                    self.assert_reaches(agent, vectors.tcp, address, PORT)
+                    self.assert_reaches(agent, vectors.udp_sendto, address, PORT)
+                for address in (D4, D6, mapped(D4)):
+                    self.assert_denied(agent, vectors.tcp, address, PORT)
+                self.assert_silent(D4, D6)
+
+    def test_the_resolver_is_reached_on_port_53_only(self):
+        with self.agent("--policy", NAMES, "--resolver", R4) as agent:
+            self.queries()
+            self.assertEqual(self.query(agent, R4, OTHER)["errno"], "")
+            self.assertEqual(self.query(agent, mapped(R4), OTHER)["errno"], "")
+            self.assertEqual(self.queries(), [OTHER, OTHER])
+            for server, port in ((R4, PORT), (R4, 853), (R6, DNS_PORT), (D4, DNS_PORT)):
+                self.assert_denied(agent, vectors.udp_sendto, server, port)
+                self.assert_denied(agent, vectors.tcp, server, port)
+            self.assert_silent(R6, D4)
+            # TCP to the resolver: a connection, ended without a query.
+            agent("socket 0 tcp4")
+            self.assertEqual(agent(f"connect 0 {R4} {DNS_PORT}")["errno"], "")
+
+    def test_public_needs_no_resolver(self):
+        with self.agent("--policy", policy(run=PUBLIC)) as agent:
+            self.assertEqual(self.query(agent, R4, OTHER)["errno"], "")
+            self.assert_reaches(agent, vectors.udp_sendto, D4, DNS_PORT)
+
+    def test_applications_resolve_names_themselves(self):
+        """getaddrinfo and connect of an ordinary program, with its own resolv.conf."""
+        program = ("import socket,sys; s=socket.create_connection((sys.argv[1], 7000), 5);"
+                   "s.send(sys.argv[2].encode()); s.shutdown(1); print(s.recv(100).decode())")
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
+            conf.write(f"nameserver {R4}\n")
+            conf.flush()
+            mark = token("name")
+            run = self.run_command(
+                "--policy", NAMES, "--resolver", R4, "--", "unshare", "--mount", "sh", "-c",
+                f"mount --bind {conf.name} /etc/resolv.conf && exec /usr/bin/python3 -c "
+                f"'{program}' {NAME} {mark}")
+            status, output = run.finish()
+        self.assertEqual((status, output.strip()), (0, mark), run.stderr)
+        self.assertIsNotNone(self.recorder.wait(mark))
+
+    def test_a_name_that_does_not_resolve_is_a_warning(self):
+        text = policy(run=allowlist(MISSING, NAME))
+        with self.agent("--policy", text, "--resolver", R4) as agent:
+            self.assert_reaches(agent, vectors.tcp, A4, PORT)
+            self.assert_denied(agent, vectors.tcp, D4, PORT)
+            status, _ = agent.finish()
+            self.assertEqual(status, 0)
+            self.assertIn(MISSING, agent.stderr)
+
+    def test_a_silent_resolver_does_not_block_the_start(self):
+        """Nothing on the resolver's address answers; loading takes at most 5 s."""
+        with self.agent("--policy", NAMES, "--resolver", f"{D4}:54") as agent:
+            self.assertIn(NAME, agent.stderr)
+            self.assert_denied(agent, vectors.tcp, A4, PORT)
+            self.assert_reaches(self.unconfined, vectors.tcp, A4, PORT)
+
+    def test_wildcards_are_refused_by_name(self):
+        run = self.run_command("--policy", policy(run=allowlist("*.example.com", A4)),
+                               "--resolver", R4, "--", "echo", "started")
+        status, output = run.finish()
+        self.assertEqual(output, "")
+        self.assertIn(status, (2, 125))
+        self.assertIn("*.example.com", run.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGKILL of `phasegate run` at any moment: the tree stays confined or is dead, never open, and
+the next start removes what was left."""
+
+import os
+import random
+import time
+import unittest
+
+import cgroups
+import steps
+from harness import NetTest, main, token
+from lab import A4, D4, D6
+from phasegate import PROBE, allowlist, policy
+from recorder import PORT
+
+KILLS = 200
+TEXT = policy(setup=allowlist(A4))
+PINS = "/sys/fs/bpf"
+
+
+def state():
+    """Cgroups and pins of Phasegate's on this machine."""
+    found = set()
+    for top in (cgroups.path_of("/phasegate"), PINS):
+        for folder, folders, files in os.walk(top):
+            names = files if top == PINS else []
+            found.update(f"{folder}/{name}" for name in folders + names)
+    return found
+
+
+def alive(mark):
+    """Processes that have mark in their command line, but for zombies."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if mark.encode() in file.read():
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+class Kill(NetTest):
+    def setUp(self):
+        super().setUp()
+        self.start_clean()
+        self.before = state()
+        self.mark = token("flood")
+
+    def start_clean(self):
+        run = self.run_command("--policy", TEXT, "--", "true")
+        self.assertEqual(run.finish()[0], 0, run.stderr)
+
+    def start(self, three_phases, **more):
+        flood = f"flood {self.mark} {D4} {PORT} {D6} {PORT} {A4} {PORT}"
+        if three_phases:
+            words = ("--setup", f"exec {PROBE} 'leave {flood[6:]}'", "--run",
+                     f"exec {PROBE} '{flood}'", "--verify", "true")
+        else:
+            words = ("--", PROBE, flood)
+        return self.run_command("--policy", TEXT, *words, **more)
+
+    def assert_closed(self):
+        self.assert_silent(D4, D6)
+
+    def assert_next_start_cleans_up(self):
+        self.start_clean()
+        self.assertEqual(alive(self.mark), [])
+        self.assertEqual(state() - self.before, set())
+        self.recorder.forget()
+        self.assert_silent(A4, D4, D6)
+
+    def measure_start(self):
+        """Seconds until the command's first packet."""
+        started = time.monotonic()
+        run = self.start(False)
+        self.assertIsNotNone(self.recorder.wait(self.mark, limit=30), run.stderr)
+        elapsed = time.monotonic() - started
+        run.close()
+        self.assert_closed()
+        return elapsed
+
+    def test_random_moments(self):
+        start_time = self.measure_start()
+        reached = 0
+        seed = int.from_bytes(os.urandom(4), "big")
+        source = random.Random(seed)
+        for number in range(KILLS):
+            self.recorder.forget()
+            with self.subTest(kill=number, seed=seed):
+                run = self.start(number % 2 == 1)
+                # Half of the kills hit the start, the others the run; the moment is the point.
+                time.sleep(source.uniform(0, 2 * start_time))
+                run.close()
+                self.assert_closed()
+                reached += bool(self.recorder.arrivals(self.mark))
+        self.assert_next_start_cleans_up()
+        print(f"{KILLS} kills within {2 * start_time * 1000:.0f} ms of the start, seed {seed}; "
+              f"the command had begun to send in {reached}")
+        self.assertGreater(reached, KILLS // 10)
+        self.assertLess(reached, KILLS)
+
+    @unittest.skipUnless(steps.AVAILABLE, "built without PHASEGATE_TEST_HOOKS")
+    def test_between_the_steps_of_the_start(self):
+        for step in steps.names():
+            for three_phases in (False, True):
+                with self.subTest(step=step, three_phases=three_phases):
+                    run = self.start(three_phases, environment=steps.stop_at(step))
+                    stopped = run.wait_stopped()
+                    self.assertTrue(stopped, f"did not stop: {run.stderr}")
+                    run.close()
+                    self.assert_closed()
+                    self.assert_next_start_cleans_up()
+
+    @unittest.skipUnless(steps.AVAILABLE, "built without PHASEGATE_TEST_HOOKS")
+    def test_resumed_after_each_step(self):
+        """The hooks themselves change nothing: a start that goes on is a start like any other."""
+        for step in steps.names():
+            with self.subTest(step=step):
+                run = self.run_command("--policy", TEXT, "--", "true",
+                                       environment=steps.stop_at(step))
+                self.assertTrue(run.wait_stopped(), run.stderr)
+                run.resume()
+                self.assertEqual(run.finish()[0], 0, run.stderr)
+
+
+if __name__ == "__main__":
+    main()
