@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+
+/* Deeper trees than the kernel's own default limit are not ours to walk. */
+#define DEPTH_MAX 64
+
+static void close_dir(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+int pg_cgroup_id(int cgroup_fd, uint64_t *ret_id, struct pg_error *err)
+{
+	union {
+		struct file_handle handle;
+		char space[sizeof(struct file_handle) + sizeof(uint64_t)];
+	} buffer = { .handle.handle_bytes = sizeof(uint64_t) };
+	int mount_id;
+
+	if (name_to_handle_at(cgroup_fd, "", &buffer.handle, &mount_id, AT_EMPTY_PATH))
+		return pg_fail_errno(err, -errno, "reading the cgroup's id");
+	memcpy(ret_id, buffer.handle.f_handle, sizeof(*ret_id));
+	return 0;
+}
+
+int pg_cgroup_open(int dir_fd, const char *path, int *ret_fd, struct pg_error *err)
+{
+	int fd = openat(dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0)
+		return pg_fail_errno(err, -errno, "opening the cgroup %s", path);
+	*ret_fd = fd;
+	return 0;
+}
+
+/* Reads a small kernel file whole. */
+static ssize_t read_at(int dir_fd, const char *name, char *buffer, size_t size)
+{
+	pg_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+	ssize_t got;
+
+	if (fd < 0)
+		return -errno;
+	got = read(fd, buffer, size - 1);
+	if (got < 0)
+		return -errno;
+	buffer[got] = '\0';
+	return got;
+}
+
+int pg_cgroup_populated(int cgroup_fd, bool *ret_populated, struct pg_error *err)
+{
+	char events[256];
+	ssize_t got = read_at(cgroup_fd, "cgroup.events", events, sizeof(events));
+
+	if (got < 0)
+		return pg_fail_errno(err, (int)got, "reading cgroup.events");
+	*ret_populated = strstr(events, "populated 1") != NULL;
+	return 0;
+}
+
+static int walk(int cgroup_fd, unsigned int depth, pg_cgroup_visit visit, void *userdata)
+{
+	int fd = openat(cgroup_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	PG_CLEANUP(close_dir) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	int error;
+
+	if (!dir) {
+		pg_close_fd(&fd);
+		return -errno;
+	}
+	while ((entry = readdir(dir))) {
+		pg_autoclose int child = -1;
+
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.' || depth >= DEPTH_MAX)
+			continue;
+		child = openat(cgroup_fd, entry->d_name,
+			       O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (child < 0)
+			continue; /* removed meanwhile */
+		error = walk(child, depth + 1, visit, userdata);
+		if (error)
+			return error;
+	}
+	return visit(userdata, cgroup_fd);
+}
+
+int pg_cgroup_walk(int cgroup_fd, pg_cgroup_visit visit, void *userdata)
+{
+	return walk(cgroup_fd, 0, visit, userdata);
+}
+
+int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count, struct pg_error *err)
+{
+	int fd = openat(cgroup_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	pg_autofclose FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	pg_autofree pid_t *pids = NULL;
+	size_t count = 0, space = 0;
+	long pid;
+
+	if (!file) {
+		const int error = -errno;
+
+		pg_close_fd(&fd);
+		return pg_fail_errno(err, error, "opening cgroup.procs");
+	}
+	while (fscanf(file, "%ld", &pid) == 1) {
+		if (count == space) {
+			pid_t *more;
+
+			space = space ? space * 2 : 64;
+			more = reallocarray(pids, space, sizeof(*pids));
+			if (!more)
+				return pg_fail(err, -ENOMEM, "not enough memory for %zu pids",
+					       space);
+			pids = more;
+		}
+		pids[count++] = (pid_t)pid;
+	}
+	*ret_pids = PG_TAKE_PTR(pids);
+	*ret_count = count;
+	return 0;
+}
+
+static int kill_one_cgroup(void *userdata, int cgroup_fd)
+{
+	size_t *killed = userdata;
+	pg_autofree pid_t *pids = NULL;
+	size_t count = 0;
+
+	/* ENODEV: the cgroup was removed meanwhile. */
+	if (pg_cgroup_pids(cgroup_fd, &pids, &count, NULL) < 0)
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		/* 0: a process that this pid namespace does not show; never signal our own group. */
+		if (pids[i] > 0 && !kill(pids[i], SIGKILL))
+			(*killed)++;
+	return 0;
+}
+
+/* Waits until cgroup.events changes or the time is up. */
+static void wait_for_event(int events_fd, int timeout_ms)
+{
+	struct pollfd poll_events = { .fd = events_fd, .events = POLLPRI };
+	char drain[256];
+
+	(void)!pread(events_fd, drain, sizeof(drain), 0);
+	poll(&poll_events, 1, timeout_ms);
+}
+
+int pg_cgroup_kill(int cgroup_fd, size_t *ret_killed, struct pg_error *err)
+{
+	const uint64_t deadline = pg_monotonic_ns() + PG_CGROUP_KILL_MS * PG_NSEC_PER_MSEC;
+	pg_autoclose int events_fd = openat(cgroup_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	size_t killed = 0, seen = 0;
+	bool populated;
+	int error;
+
+	if (events_fd < 0)
+		return pg_fail_errno(err, -errno, "opening cgroup.events");
+	for (int wait_ms = 1;; wait_ms = wait_ms < 50 ? wait_ms * 2 : 50) {
+		error = pg_cgroup_populated(cgroup_fd, &populated, err);
+		if (error)
+			return error;
+		if (!populated)
+			break;
+		if (pg_monotonic_ns() > deadline)
+			return pg_fail(err, -ETIMEDOUT,
+				       "processes are still alive %d ms after SIGKILL",
+				       PG_CGROUP_KILL_MS);
+		/* Frozen, it cannot fork faster than it is killed; SIGKILL ends frozen ones too. */
+		(void)!pg_file_write_at(cgroup_fd, "cgroup.freeze", "1", NULL);
+		killed = 0;
+		error = pg_cgroup_walk(cgroup_fd, kill_one_cgroup, &killed);
+		if (error)
+			return pg_fail_errno(err, error, "walking the cgroup's subtree");
+		seen = killed > seen ? killed : seen; /* a pass may meet those that still die */
+		wait_for_event(events_fd, wait_ms);
+	}
+	(void)!pg_file_write_at(cgroup_fd, "cgroup.freeze", "0", NULL);
+	if (ret_killed)
+		*ret_killed = seen;
+	return 0;
+}
+
+int pg_cgroup_remove_children(int cgroup_fd, struct pg_error *err)
+{
+	int fd = openat(cgroup_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	PG_CLEANUP(close_dir) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	int error;
+
+	if (!dir) {
+		error = -errno;
+		pg_close_fd(&fd);
+		return pg_fail_errno(err, error, "opening the cgroup");
+	}
+	while ((entry = readdir(dir))) {
+		pg_autoclose int child = -1;
+
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+			continue;
+		error = pg_cgroup_open(cgroup_fd, entry->d_name, &child, err);
+		if (error == -ENOENT)
+			continue;
+		if (!error)
+			error = pg_cgroup_remove_children(child, err);
+		if (error)
+			return error;
+		if (unlinkat(cgroup_fd, entry->d_name, AT_REMOVEDIR) && errno != ENOENT)
+			return pg_fail_errno(err, -errno, "removing the cgroup %s", entry->d_name);
+	}
+	return 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control groups (cgroup2) as directories: making, finding, emptying and removing them. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+/* The id that BPF programs and socket diag know the cgroup by (its file handle, as the kernel
+ * documents for kernfs). */
+int pg_cgroup_id(int cgroup_fd, uint64_t *ret_id, struct pg_error *err) PG_MUST_CHECK;
+
+/* Opens a cgroup directory below dir_fd. */
+int pg_cgroup_open(int dir_fd, const char *path, int *ret_fd, struct pg_error *err) PG_MUST_CHECK;
+
+/* Whether any process is in the cgroup or below it. */
+int pg_cgroup_populated(int cgroup_fd, bool *ret_populated, struct pg_error *err) PG_MUST_CHECK;
+
+/* Calls back with the descriptor of each cgroup of the subtree, children before their parent, and
+ * the root of the subtree last. A non-zero return ends the walk and is returned. */
+typedef int (*pg_cgroup_visit)(void *userdata, int cgroup_fd);
+int pg_cgroup_walk(int cgroup_fd, pg_cgroup_visit visit, void *userdata) PG_MUST_CHECK;
+
+/* Processes of the one cgroup, not below it. The caller frees *ret_pids. */
+int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count,
+		   struct pg_error *err) PG_MUST_CHECK;
+
+/*
+ * Kills every process of the subtree, those that fork meanwhile too, and waits until none is left.
+ * *ret_killed, if not NULL, counts the processes seen. -ETIMEDOUT after PG_CGROUP_KILL_MS.
+ */
+#define PG_CGROUP_KILL_MS 10000
+int pg_cgroup_kill(int cgroup_fd, size_t *ret_killed, struct pg_error *err) PG_MUST_CHECK;
+
+/* Removes all cgroups below cgroup_fd, not itself. They must be empty of processes. */
+int pg_cgroup_remove_children(int cgroup_fd, struct pg_error *err) PG_MUST_CHECK;

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An Environment: a cgroup under a policy, in one of its phases. Creating follows the start order
+ * of DESIGN section 6 and either succeeds whole or leaves no trace; what a SIGKILL interrupts stays
+ * confined and is ended by the next start (pg_host_open).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <phasegate/abi/counter.h>
+#include <phasegate/abi/header.h>
+
+#include "host.h"
+#include "policy/policy.h"
+
+/* Learned addresses stay allowed for max(TTL, floor) + grace: long enough to ask again. */
+#define PG_LEARNED_FLOOR_S 30
+#define PG_LEARNED_GRACE_S 60
+
+struct pg_environment_options {
+	/* Letters, digits, '-', '_' and '.'; NULL: "run-PID-RANDOM". */
+	const char *name;
+	/* An existing, empty cgroup as an absolute path below the cgroup2 mount; NULL: a new one. */
+	const char *cgroup;
+	const struct pg_policy *policy; /* must outlive the Environment */
+	enum pg_phase phase;
+	/* Trusted nameservers; ask them for the policy's names, and let the Environment ask them. */
+	const struct pg_endpoint *resolvers;
+	size_t resolver_count;
+};
+
+/* Receives warnings (a name that does not resolve). */
+typedef void (*pg_environment_warning)(void *userdata, const char *code, const char *message);
+
+/*
+ * -EBUSY: the cgroup has processes, or an Environment is above or below it; -EOPNOTSUPP: the policy
+ * has a wildcard, which needs the resolver in the path.
+ */
+int pg_environment_create(struct pg_host *host, const struct pg_environment_options *options,
+			  pg_environment_warning warning, void *userdata,
+			  struct pg_environment **ret_environment,
+			  struct pg_error *err) PG_MUST_CHECK;
+
+/*
+ * Kills the tree, closes the header, detaches and removes everything. On failure what could not be
+ * removed is named, stays closed, and is left to the next start; the object is gone either way.
+ */
+int pg_environment_destroy(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+
+struct pg_switch {
+	enum pg_phase phase;
+	uint64_t generation;
+	bool changed;	  /* false: the phase was in force already */
+	uint64_t took_ns; /* of the one map write */
+};
+
+/*
+ * Puts the phase in force: every hook run that begins after the return is judged by it. On failure
+ * the old phase stays. Connections are not touched; see pg_environment_close_forbidden().
+ */
+int pg_environment_switch(struct pg_environment *environment, enum pg_phase phase,
+			  struct pg_switch *ret_switch, struct pg_error *err) PG_MUST_CHECK;
+
+struct pg_closing {
+	size_t closed;
+	unsigned int passes;
+	uint64_t took_ns;
+};
+
+/*
+ * The second step of a switch: destroys open connections that the phase in force does not allow.
+ * Repeats until a pass finds none, and once more an RCU period later. Connections that race the
+ * switch even so are destroyed by pg_host_process() when their first segment is denied.
+ */
+int pg_environment_close_forbidden(struct pg_environment *environment,
+				   struct pg_closing *ret_closing,
+				   struct pg_error *err) PG_MUST_CHECK;
+
+struct pg_spawn {
+	/* A new cgroup of this name below the Environment's own; it stays until destroy. */
+	const char *cgroup;
+	char *const *argv;
+};
+
+/*
+ * Runs argv[0] (searched in PATH) in the Environment: its first instruction is confined. It is
+ * killed if this process dies. Descriptors above 2 are closed in it. On failure to execute,
+ * -ENOENT, -EACCES and the like, nothing is left running.
+ */
+int pg_environment_spawn(struct pg_environment *environment, const struct pg_spawn *spawn,
+			 pid_t *ret_pid, struct pg_error *err) PG_MUST_CHECK;
+
+/* Kills every process of the Environment and waits for their end. */
+int pg_environment_kill(struct pg_environment *environment, size_t *ret_killed,
+			struct pg_error *err) PG_MUST_CHECK;
+
+int pg_environment_counters(const struct pg_environment *environment,
+			    struct pg_counters *ret_counters, struct pg_error *err) PG_MUST_CHECK;
+
+const char *pg_environment_name(const struct pg_environment *environment);
+/* Absolute path below the cgroup2 mount. */
+const char *pg_environment_cgroup(const struct pg_environment *environment);
+uint64_t pg_environment_id(const struct pg_environment *environment);
+enum pg_phase pg_environment_phase(const struct pg_environment *environment);
+uint64_t pg_environment_generation(const struct pg_environment *environment);
+
+/* What creating cost. */
+struct pg_environment_cost {
+	uint64_t compile_ns, fill_ns, names_ns, attach_ns, probe_ns;
+	size_t addresses; /* elements in the kernel's tables */
+};
+const struct pg_environment_cost *pg_environment_cost(const struct pg_environment *environment);

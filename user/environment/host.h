@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This process as an enforcer: the loaded programs and the Environments that it has made. One
+ * descriptor drives everything that happens in the background: events, names, own addresses, aging
+ * of flows. Not thread-safe.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "kernel/kernel.h"
+
+struct pg_host;
+struct pg_environment;
+
+/*
+ * Checks that enforcement is possible, loads the programs, and ends what processes killed before
+ * this one have left behind: their trees are killed, their cgroups and pins removed.
+ */
+int pg_host_open(struct pg_host **ret_host, struct pg_error *err) PG_MUST_CHECK;
+
+/* All Environments must have been destroyed. */
+void pg_host_free(struct pg_host *host);
+static inline void pg_host_freep(struct pg_host **host)
+{
+	pg_host_free(*host);
+}
+
+/* Readable whenever pg_host_process() has something to do. */
+int pg_host_fd(const struct pg_host *host);
+int pg_host_process(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
+
+struct pg_kernel *pg_host_kernel(const struct pg_host *host);
+/* The cgroup2 mount point. */
+const char *pg_host_cgroup_mount(const struct pg_host *host);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Aging of UDP flows, and the Environments' own addresses: hash maps that user space prunes. */
+#include "kernel_internal.h"
+
+#include <errno.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "base/clock.h"
+#include "net/addr.h"
+
+static int flows_fd(const struct pg_kernel *kernel)
+{
+	return bpf_map__fd(kernel->skeleton->maps.pg_flows);
+}
+
+static int own_fd(const struct pg_kernel *kernel)
+{
+	return bpf_map__fd(kernel->skeleton->maps.pg_own);
+}
+
+enum pg_direction pg_flow_find(struct pg_kernel *kernel, const struct pg_flow_key *key)
+{
+	struct pg_flow flow;
+
+	if (bpf_map_lookup_elem(flows_fd(kernel), key, &flow))
+		return 0;
+	return (enum pg_direction)flow.direction;
+}
+
+size_t pg_flows_expire(struct pg_kernel *kernel, uint64_t env_id)
+{
+	const uint64_t now = pg_boottime_ns();
+	struct pg_flow_key key, next, *previous = NULL;
+	struct pg_flow flow;
+	size_t removed = 0;
+
+	/* A key deleted meanwhile makes the walk start again; the table's size bounds it. */
+	for (size_t i = 0; i < 2UL * PG_FLOW_MAX; i++) {
+		bool expired;
+
+		if (bpf_map_get_next_key(flows_fd(kernel), previous, &next))
+			break;
+		if (env_id)
+			expired = next.env_id == env_id;
+		else
+			expired = !bpf_map_lookup_elem(flows_fd(kernel), &next, &flow) &&
+				  now > flow.seen && now - flow.seen > PG_FLOW_IDLE_NS;
+		if (expired && !bpf_map_delete_elem(flows_fd(kernel), &next)) {
+			removed++;
+			continue;
+		}
+		key = next;
+		previous = &key;
+	}
+	return removed;
+}
+
+int pg_own_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
+	       struct pg_error *err)
+{
+	const struct pg_own_key key = { .env_id = env_id, .addr = *addr };
+	const __u8 present = 1;
+	char text[PG_ADDR_TEXT];
+
+	if (bpf_map_update_elem(own_fd(kernel), &key, &present, BPF_ANY))
+		return pg_fail_errno(err, -errno, "recording the Environment's own address %s",
+				     pg_addr_format(addr, text));
+	return 0;
+}
+
+void pg_own_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr)
+{
+	const struct pg_own_key key = { .env_id = env_id, .addr = *addr };
+
+	bpf_map_delete_elem(own_fd(kernel), &key);
+}
+
+void pg_own_clear(struct pg_kernel *kernel, uint64_t env_id)
+{
+	struct pg_own_key key, next, *previous = NULL;
+
+	while (!bpf_map_get_next_key(own_fd(kernel), previous, &next)) {
+		if (next.env_id == env_id && !bpf_map_delete_elem(own_fd(kernel), &next))
+			continue;
+		key = next;
+		previous = &key;
+	}
+}

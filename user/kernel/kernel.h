@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The BPF programs and maps of this process: loaded once, shared by all Environments. With its
+ * neighbours in this folder the only code that sees libbpf.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <phasegate/abi/counter.h>
+#include <phasegate/abi/event.h>
+#include <phasegate/abi/flow.h>
+#include <phasegate/abi/header.h>
+
+#include "base/error.h"
+
+struct pg_kernel;
+
+/* Loads everything. Nothing is attached or pinned yet; freeing leaves no trace. */
+int pg_kernel_open(struct pg_kernel **ret_kernel, struct pg_error *err) PG_MUST_CHECK;
+void pg_kernel_free(struct pg_kernel *kernel);
+static inline void pg_kernel_freep(struct pg_kernel **kernel)
+{
+	pg_kernel_free(*kernel);
+}
+
+/* The sk_storage map of struct pg_mark; stays owned by kernel. */
+int pg_kernel_mark_map_fd(const struct pg_kernel *kernel);
+
+/*
+ * Headers, by cgroup id. A write replaces the whole header atomically: every hook run that begins
+ * after the return sees the new one. -ENOENT until a hook is attached at the cgroup.
+ */
+int pg_header_write(struct pg_kernel *kernel, const struct pg_header *header,
+		    struct pg_error *err) PG_MUST_CHECK;
+int pg_header_read(struct pg_kernel *kernel, uint64_t env_id, struct pg_header *ret_header,
+		   struct pg_error *err) PG_MUST_CHECK;
+/* Writes a zero header, which denies everything. */
+int pg_header_clear(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *err) PG_MUST_CHECK;
+
+/* Sums over the CPUs. */
+int pg_counters_read(struct pg_kernel *kernel, uint64_t env_id, struct pg_counters *ret_counters,
+		     struct pg_error *err) PG_MUST_CHECK;
+
+/* The direction of the UDP flow, or 0 if it is not recorded. */
+enum pg_direction pg_flow_find(struct pg_kernel *kernel, const struct pg_flow_key *key);
+/* Forgets flows idle for PG_FLOW_IDLE_NS, or, if env_id is not 0, all flows of that Environment. */
+size_t pg_flows_expire(struct pg_kernel *kernel, uint64_t env_id);
+
+/* Addresses of the Environment's own network namespace (abi/set.h). */
+int pg_own_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
+	       struct pg_error *err) PG_MUST_CHECK;
+void pg_own_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr);
+/* Removes all of the Environment's. */
+void pg_own_clear(struct pg_kernel *kernel, uint64_t env_id);
+
+/* Events: pg_events_fd() becomes readable, pg_events_process() hands them over. */
+typedef void (*pg_event_sink)(void *userdata, const struct pg_event *event);
+void pg_events_set_sink(struct pg_kernel *kernel, pg_event_sink sink, void *userdata);
+int pg_events_fd(const struct pg_kernel *kernel);
+int pg_events_process(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;
+
+/*
+ * Waits until every hook run that had begun before the call has ended (an RCU grace period; hooks
+ * run under rcu_read_lock).
+ */
+void pg_kernel_synchronize(struct pg_kernel *kernel);

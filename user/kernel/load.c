@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernel_internal.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "base/log.h"
+
+static int log_libbpf(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+	char line[512];
+
+	if (!pg_log_enabled(PG_LOG_DEBUG) || level == LIBBPF_DEBUG)
+		return 0;
+	vsnprintf(line, sizeof(line), format, arguments);
+	line[strcspn(line, "\n")] = '\0';
+	pg_log_debug("%s", line);
+	return 0;
+}
+
+static int handle_event(void *context, void *data, size_t size)
+{
+	struct pg_kernel *kernel = context;
+
+	if (kernel->sink && size >= sizeof(struct pg_event))
+		kernel->sink(kernel->sink_userdata, data);
+	return 0;
+}
+
+int pg_fail_map(struct pg_error *err, int number, const char *operation, const char *name,
+		size_t bytes)
+{
+	struct rlimit limit;
+
+	pg_fail_errno(err, number, "%s the BPF map %s", operation, name);
+	if (number == -EPERM && !getrlimit(RLIMIT_MEMLOCK, &limit) &&
+	    limit.rlim_cur != RLIM_INFINITY)
+		pg_error_prefix(err,
+				"about %zu KiB of locked memory are needed, the limit is %llu KiB;"
+				" raise it with 'ulimit -l unlimited' if the kernel is older than"
+				" 5.11",
+				bytes / 1024, (unsigned long long)limit.rlim_cur / 1024);
+	return number;
+}
+
+int pg_kernel_open(struct pg_kernel **ret_kernel, struct pg_error *err)
+{
+	PG_CLEANUP(pg_kernel_freep) struct pg_kernel *kernel = calloc(1, sizeof(*kernel));
+	int error;
+
+	if (!kernel)
+		return pg_fail(err, -ENOMEM, "not enough memory for the kernel state");
+	libbpf_set_print(log_libbpf);
+	kernel->skeleton = phasegate_bpf__open();
+	if (!kernel->skeleton)
+		return pg_fail_errno(err, -errno, "opening the BPF object");
+	error = phasegate_bpf__load(kernel->skeleton);
+	if (error)
+		return pg_fail_errno(err, error,
+				     "loading the BPF programs into the kernel (run 'phasegate"
+				     " doctor' to see what is missing)");
+	kernel->events = ring_buffer__new(bpf_map__fd(kernel->skeleton->maps.pg_events),
+					  handle_event, kernel, NULL);
+	if (!kernel->events)
+		return pg_fail_errno(err, -errno, "mapping the event ring buffer");
+	*ret_kernel = PG_TAKE_PTR(kernel);
+	return 0;
+}
+
+void pg_kernel_free(struct pg_kernel *kernel)
+{
+	if (!kernel)
+		return;
+	ring_buffer__free(kernel->events);
+	phasegate_bpf__destroy(kernel->skeleton);
+	free(kernel);
+}
+
+int pg_kernel_mark_map_fd(const struct pg_kernel *kernel)
+{
+	return bpf_map__fd(kernel->skeleton->maps.pg_marks);
+}
+
+void pg_events_set_sink(struct pg_kernel *kernel, pg_event_sink sink, void *userdata)
+{
+	kernel->sink = sink;
+	kernel->sink_userdata = userdata;
+}
+
+int pg_events_fd(const struct pg_kernel *kernel)
+{
+	return ring_buffer__epoll_fd(kernel->events);
+}
+
+int pg_events_process(struct pg_kernel *kernel, struct pg_error *err)
+{
+	int count = ring_buffer__consume(kernel->events);
+
+	return count < 0 ? pg_fail_errno(err, count, "reading the event ring buffer") : 0;
+}
+
+void pg_kernel_synchronize(struct pg_kernel *kernel)
+{
+	const __u32 unused_slot = 0;
+
+	/* MEMBARRIER_CMD_GLOBAL is synchronize_rcu(); it is refused only with nohz_full. There,
+	 * changing a map-in-map does the same (maybe_wait_bpf_programs() in kernel/bpf/syscall.c). */
+	if (!syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
+		return;
+	bpf_map_delete_elem(bpf_map__fd(kernel->skeleton->maps.pg_exact4), &unused_slot);
+}

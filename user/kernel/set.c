@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "base/clock.h"
+#include "kernel_internal.h"
+
+/* Rough kernel memory per element of a hash or trie, for the advice on locked memory. */
+#define ELEMENT_BYTES 128
+
+struct table {
+	const char *name;
+	enum bpf_map_type type;
+	uint32_t key_size;
+};
+
+static const struct table tables[PG_TABLE_COUNT] = {
+#define PG_X(symbol, map, map_type, key_type) \
+	[PG_TABLE_##symbol] = { .name = #map, .type = map_type, .key_size = sizeof(key_type) },
+	PG_TABLES(PG_X)
+#undef PG_X
+};
+
+static int outer_fd(const struct pg_kernel *kernel, enum pg_table table)
+{
+	switch (table) {
+#define PG_X(symbol, map, type, key) \
+	case PG_TABLE_##symbol:      \
+		return bpf_map__fd(kernel->skeleton->maps.map);
+		PG_TABLES(PG_X)
+#undef PG_X
+	case PG_TABLE_COUNT:
+		break;
+	}
+	return -1;
+}
+
+uint32_t pg_slot_take(uint64_t slots[static PG_SLOT_MAX / 64])
+{
+	slots[0] |= 1; /* slot 0 means "none" */
+	for (uint32_t i = 0; i < PG_SLOT_MAX / 64; i++) {
+		if (slots[i] == UINT64_MAX)
+			continue;
+		const uint32_t bit = (uint32_t)__builtin_ctzll(~slots[i]);
+
+		slots[i] |= 1ULL << bit;
+		return i * 64 + bit;
+	}
+	return 0;
+}
+
+void pg_slot_release(uint64_t slots[static PG_SLOT_MAX / 64], uint32_t slot)
+{
+	slots[slot / 64] &= ~(1ULL << (slot % 64));
+}
+
+/* The prefix as a key of the table, at key. */
+static void encode_key(enum pg_table table, const struct pg_prefix *prefix, void *key)
+{
+	switch (table) {
+	case PG_TABLE_EXACT4:
+		memcpy(key, &prefix->addr.word[3], sizeof(__be32));
+		break;
+	case PG_TABLE_PREFIX4: {
+		struct pg_prefix4_key key4 = { .length = prefix->length };
+
+		memcpy(key4.addr, &prefix->addr.word[3], sizeof(key4.addr));
+		memcpy(key, &key4, sizeof(key4));
+		break;
+	}
+	case PG_TABLE_EXACT6:
+		memcpy(key, &prefix->addr, sizeof(prefix->addr));
+		break;
+	case PG_TABLE_PREFIX6: {
+		struct pg_prefix6_key key6 = { .length = prefix->length };
+
+		memcpy(key6.addr, &prefix->addr, sizeof(key6.addr));
+		memcpy(key, &key6, sizeof(key6));
+		break;
+	}
+	case PG_TABLE_COUNT:
+		break;
+	}
+}
+
+static int fill(int fd, const struct table *table, const void *keys, uint32_t count,
+		struct pg_error *err)
+{
+	static const pg_set_value present = 1;
+	pg_autofree pg_set_value *values = malloc(count * sizeof(*values));
+	uint32_t done = count;
+
+	if (!values)
+		return pg_fail(err, -ENOMEM, "not enough memory to fill %s", table->name);
+	memset(values, present, count * sizeof(*values));
+	if (!bpf_map_update_batch(fd, keys, values, &done, NULL) && done == count)
+		return 0;
+	/* Tries have no batch operations before Linux 5.13: element by element. */
+	for (uint32_t i = 0; i < count; i++)
+		if (bpf_map_update_elem(fd, (const char *)keys + (size_t)i * table->key_size,
+					&present, BPF_ANY))
+			return pg_fail_errno(err, -errno, "filling %s, element %u of %u",
+					     table->name, i + 1, count);
+	return 0;
+}
+
+static int create_table(struct pg_kernel *kernel, enum pg_table index, uint32_t slot,
+			const struct pg_prefix *prefixes, size_t count, struct pg_error *err)
+{
+	const struct table *table = &tables[index];
+	const bool trie = table->type == BPF_MAP_TYPE_LPM_TRIE;
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = trie ? BPF_F_NO_PREALLOC : 0);
+	pg_autofree char *keys = malloc(count * table->key_size);
+	pg_autoclose int fd = -1;
+	int error;
+
+	if (!keys)
+		return pg_fail(err, -ENOMEM, "not enough memory for %zu keys of %s", count,
+			       table->name);
+	fd = bpf_map_create(table->type, table->name, table->key_size, sizeof(pg_set_value),
+			    (uint32_t)count, &options);
+	if (fd < 0)
+		return pg_fail_map(err, -errno, "creating", table->name, count * ELEMENT_BYTES);
+	for (size_t i = 0; i < count; i++)
+		encode_key(index, &prefixes[i], keys + i * table->key_size);
+	error = fill(fd, table, keys, (uint32_t)count, err);
+	if (error)
+		return error;
+	if (bpf_map_update_elem(outer_fd(kernel, index), &slot, &fd, BPF_ANY))
+		return pg_fail_errno(err, -errno, "putting %s into slot %u", table->name, slot);
+	return 0;
+}
+
+int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
+		  struct pg_kernel_set *ret_set, struct pg_error *err)
+{
+	const struct {
+		const struct pg_prefix *prefixes;
+		size_t count;
+	} content[PG_TABLE_COUNT] = {
+		[PG_TABLE_EXACT4] = { set->exact4, set->exact4_count },
+		[PG_TABLE_PREFIX4] = { set->prefix4, set->prefix4_count },
+		[PG_TABLE_EXACT6] = { set->exact6, set->exact6_count },
+		[PG_TABLE_PREFIX6] = { set->prefix6, set->prefix6_count },
+	};
+	struct pg_kernel_set created = {};
+	int error = 0;
+
+	if (pg_address_set_is_empty(set)) {
+		*ret_set = created;
+		return 0;
+	}
+	created.slot = pg_slot_take(kernel->set_slots);
+	if (!created.slot)
+		return pg_fail(err, -ENOSPC, "all %d slots for address sets are in use",
+			       PG_SLOT_MAX - 1);
+	for (size_t i = 0; i < PG_TABLE_COUNT && !error; i++) {
+		if (!content[i].count)
+			continue;
+		error = create_table(kernel, (enum pg_table)i, created.slot, content[i].prefixes,
+				     content[i].count, err);
+		created.tables |= (uint8_t)(1U << i);
+	}
+	if (error) {
+		pg_set_destroy(kernel, &created);
+		return error;
+	}
+	*ret_set = created;
+	return 0;
+}
+
+void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set)
+{
+	if (!set->slot)
+		return;
+	for (size_t i = 0; i < PG_TABLE_COUNT; i++)
+		if (set->tables & (1U << i))
+			bpf_map_delete_elem(outer_fd(kernel, (enum pg_table)i), &set->slot);
+	pg_kernel_synchronize(kernel);
+	pg_slot_release(kernel->set_slots, set->slot);
+	*set = (struct pg_kernel_set){};
+}
+
+int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
+		      struct pg_kernel_learned *ret_learned, struct pg_error *err)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
+	const int outer = bpf_map__fd(kernel->skeleton->maps.pg_learned_sets);
+	pg_autoclose int fd = -1;
+	uint32_t slot;
+
+	fd = bpf_map_create(BPF_MAP_TYPE_HASH, "pg_learned", sizeof(struct pg_addr),
+			    sizeof(struct pg_learned), (uint32_t)capacity, &options);
+	if (fd < 0)
+		return pg_fail_map(err, -errno, "creating", "pg_learned", capacity * ELEMENT_BYTES);
+	slot = pg_slot_take(kernel->learned_slots);
+	if (!slot)
+		return pg_fail(err, -ENOSPC, "all %d slots for learned addresses are in use",
+			       PG_SLOT_MAX - 1);
+	if (bpf_map_update_elem(outer, &slot, &fd, BPF_ANY)) {
+		const int error = -errno;
+
+		pg_slot_release(kernel->learned_slots, slot);
+		return pg_fail_errno(err, error, "putting pg_learned into slot %u", slot);
+	}
+	*ret_learned = (struct pg_kernel_learned){ .slot = slot, .fd = PG_TAKE_FD(fd) };
+	return 0;
+}
+
+void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *learned)
+{
+	if (!learned->slot)
+		return;
+	bpf_map_delete_elem(bpf_map__fd(kernel->skeleton->maps.pg_learned_sets), &learned->slot);
+	pg_kernel_synchronize(kernel);
+	pg_slot_release(kernel->learned_slots, learned->slot);
+	pg_close_fd(&learned->fd);
+	learned->slot = 0;
+}
+
+int pg_learned_add(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
+		   uint64_t expires, struct pg_error *err)
+{
+	struct pg_learned value = { .expires = expires }, old;
+	char text[PG_ADDR_TEXT];
+
+	if (!bpf_map_lookup_elem(learned->fd, addr, &old) && old.expires >= expires)
+		return 0;
+	if (bpf_map_update_elem(learned->fd, addr, &value, BPF_ANY))
+		return pg_fail_errno(err, -errno, "storing the learned address %s",
+				     pg_addr_format(addr, text));
+	return 0;
+}
+
+bool pg_learned_contains(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
+			 bool draining)
+{
+	struct pg_learned value;
+
+	if (!learned->slot || bpf_map_lookup_elem(learned->fd, addr, &value))
+		return false;
+	return draining || pg_boottime_ns() < value.expires;
+}

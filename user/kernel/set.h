@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Address sets in the kernel: creating, filling and letting go. This file and bpf/set.bpf.h are all
+ * that knows how membership is stored.
+ */
+#pragma once
+
+#include "compile/address_set.h"
+#include "kernel.h"
+
+/* What struct pg_phase_slot says of a static set. Zero tables: the set is empty and has no slot. */
+struct pg_kernel_set {
+	uint32_t slot;
+	uint8_t tables;
+};
+
+/* Creates and fills the tables; on failure nothing is left behind. */
+int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
+		  struct pg_kernel_set *ret_set, struct pg_error *err) PG_MUST_CHECK;
+
+/* No header may name the set any more. Waits for hook runs that may still read it. */
+void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set);
+
+/* Learned addresses; .fd is the inner map. */
+struct pg_kernel_learned {
+	uint32_t slot;
+	int fd;
+};
+
+int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
+		      struct pg_kernel_learned *ret_learned, struct pg_error *err) PG_MUST_CHECK;
+void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *learned);
+
+/*
+ * Adds the address, or moves its expiry (CLOCK_BOOTTIME ns) later, never earlier. -E2BIG if the
+ * set is full.
+ */
+int pg_learned_add(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
+		   uint64_t expires, struct pg_error *err) PG_MUST_CHECK;
+/* Whether the address is there; draining ones count only if draining is wanted. */
+bool pg_learned_contains(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
+			 bool draining);
