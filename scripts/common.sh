@@ -6,6 +6,9 @@
 PG_ROOT=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd -P)
 export PG_ROOT
 
+# Where Debian keeps bpftool, debootstrap and modprobe, also for those who are not root.
+PATH+=:/usr/sbin:/sbin
+
 say() { printf '%s\n' "$*" >&2; }
 
 die() {
