@@ -16,12 +16,15 @@
 #include "net/addr.h"
 
 struct pg_socket {
-	uint8_t protocol; /* IPPROTO_TCP or IPPROTO_UDP */
-	uint8_t state;	  /* TCP_ESTABLISHED ... of netinet/tcp.h */
+	uint8_t protocol;		  /* IPPROTO_TCP or IPPROTO_UDP */
+	uint8_t state;			  /* TCP_ESTABLISHED ... of netinet/tcp.h */
 	struct pg_endpoint local, remote; /* IPv4-mapped addresses are IPv4 here */
 	uint64_t cgroup_id;
 	struct pg_mark mark; /* kind PG_MARK_NONE if the socket has none */
-	/* The peer's end is a socket in the same network namespace: */
+	/*
+	 * The peer's end is a socket in the same network namespace; if that is not connected
+	 * itself (a UDP server, the listener of a TCP socket in SYN_SENT), the one bound there.
+	 */
 	bool peer_found;
 	uint64_t peer_cgroup_id;
 };
@@ -44,8 +47,8 @@ struct pg_sockets_query {
  * One pass over the namespace: every connected or connecting TCP socket (SYN_SENT to CLOSING,
  * TIME_WAIT and request sockets excepted) and every connected UDP socket of a member cgroup, v4
  * and v6, is shown to judge, and destroyed if it says so. The calling thread ends in the namespace
- * in which it began. *ret_closed counts those destroyed; a socket that went away by itself meanwhile
- * is not an error.
+ * in which it began. *ret_closed counts those destroyed; a socket that went away by itself
+ * meanwhile is not an error.
  */
 int pg_sockets_close(const struct pg_sockets_query *query, size_t *ret_closed,
 		     struct pg_error *err) PG_MUST_CHECK;
