@@ -2,6 +2,7 @@
 /* What is wrong or doubtful in a policy document: code, place, value, hint, message. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/cleanup.h"
@@ -35,13 +36,23 @@
 	X(NOT_ASCII, "not_ascii") \
 	X(LABEL_TOO_LONG, "label_too_long") \
 	X(NAME_TOO_LONG, "name_too_long") \
-	X(ALLOW_NEEDS_ALLOWLIST, "allow_needs_allowlist")
+	X(ALLOW_NEEDS_ALLOWLIST, "allow_needs_allowlist") \
+	X(TOO_MANY_ERRORS, "too_many_errors")
 
 /* X(symbol, name): warnings. */
 #define PG_POLICY_WARNINGS(X) \
 	X(EMPTY_ALLOWLIST, "empty_allowlist") \
 	X(DUPLICATE_ENTRIES, "duplicate_entries") \
 	X(ALLOWS_EVERY_ADDRESS, "allows_every_address")
+
+/*
+ * Errors kept of one parse; a hostile document of a million faults must not use memory without
+ * bound. What is over it is counted, and the last error (too_many_errors) says how many.
+ */
+#define PG_DIAGNOSTICS_MAX 1000
+
+/* Octets of a value or key that are shown; more than the longest name and less than a screen. */
+#define PG_DIAGNOSTIC_VALUE_MAX 512
 
 enum pg_diagnostic_code {
 #define PG_X(symbol, name) PG_DIAG_##symbol,
@@ -51,19 +62,21 @@ enum pg_diagnostic_code {
 
 struct pg_diagnostic {
 	enum pg_diagnostic_code code;
-	size_t source;	/* index of the document; SIZE_MAX: an --allow option */
-	char *pointer;	/* JSON pointer (RFC 6901); "" is the whole document */
-	char *value;	/* what was read, printable; NULL if there is nothing to show */
-	char *hint;	/* what to write instead; NULL if there is no sure suggestion */
-	char *message;	/* one sentence for people: why it is wrong */
+	size_t source; /* index of the document; SIZE_MAX: an --allow option */
+	char *pointer; /* JSON pointer (RFC 6901); "" is the whole document */
+	char *value;   /* what was read, printable; NULL if there is nothing to show */
+	char *hint;    /* what to write instead; NULL if there is no sure suggestion */
+	char *message; /* one sentence for people: why it is wrong */
 };
 
 struct pg_diagnostics {
 	struct pg_diagnostic *items;
 	size_t count;
-	size_t errors; /* how many of them are errors */
+	size_t errors;	 /* how many of them are errors */
+	size_t left_out; /* errors found but not kept */
 };
 
 const char *pg_diagnostic_code_name(enum pg_diagnostic_code code);
+bool pg_diagnostic_is_error(enum pg_diagnostic_code code);
 void pg_diagnostics_clear(struct pg_diagnostics *diagnostics);
 #define pg_autodiagnostics PG_CLEANUP(pg_diagnostics_clear)

@@ -11,7 +11,14 @@ int pg_policy_print_json(FILE *out, const struct pg_policy *policy,
 			 const struct pg_diagnostics *diagnostics,
 			 const struct pg_policy_source *sources) PG_MUST_CHECK;
 
-/* "setup_network_mode=public (default), ..." lines with entry counts and origins. */
+/* The value of one phase in it, as one line without its end. */
+int pg_phase_policy_print_json(FILE *out, const struct pg_phase_policy *phase,
+			       const struct pg_policy_source *sources) PG_MUST_CHECK;
+
+/*
+ * Three lines "setup_network_mode=public", then one a phase with entry counts and origin, as in
+ * "run: 3 entries (2 host, 1 cidr4), document policy.json".
+ */
 void pg_policy_print(FILE *out, const struct pg_policy *policy,
 		     const struct pg_policy_source *sources);
 
