@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of starting an Environment, in order; the start order of DESIGN section 6. Builds with
- * PHASEGATE_TEST_HOOKS can be stopped at each, so that tests kill the process there.
+ * The steps of starting an Environment, in order. Builds with PHASEGATE_TEST_HOOKS can be stopped
+ * at each, so that tests kill the process there.
  */
 #pragma once
 
 /* X(symbol, name): the state that has just been reached. */
 #define PG_STEPS(X) \
-	X(LOADED, "loaded") \
+	X(LOADED, "loaded")	/* programs and maps are in the kernel, nothing attached */ \
+	X(FILLED, "filled")	/* the address sets too */ \
 	X(LOCKED, "locked") \
-	X(RECORDED, "recorded") \
-	X(CGROUP, "cgroup") \
+	X(RECORDED, "recorded") /* from here on the next start knows what to clean up */ \
+	X(CGROUP, "cgroup")	/* the cgroup and the pin directory exist */ \
 	X(ATTACHED, "attached") \
-	X(CLEARED, "cleared") \
+	X(CLEARED, "cleared")	/* zero header: everything is denied */ \
 	X(PINNED, "pinned") \
-	X(FILLED, "filled") \
-	X(HEADER, "header") \
+	X(DENIED, "denied")	/* probed: everything is denied */ \
+	X(HEADER, "header")	/* written and read back */ \
 	X(PROBED, "probed") \
 	X(SPAWNED, "spawned")
 

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "host_internal.h"
+#include "kernel/probe.h"
+#include "steps.h"
+
+/* A tenth of the idle time keeps the table close to what is alive at little cost. */
+#define AGING_PERIOD_S (PG_FLOW_IDLE_NS / PG_NSEC_PER_SEC / 10)
+/* Events handled in one call, so that the caller's own events get their turn. */
+#define EVENTS_MAX 16
+
+int pg_host_add_source(struct pg_host *host, int fd, struct pg_source *source,
+		       struct pg_error *err)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = source };
+
+	if (epoll_ctl(host->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		return pg_fail_errno(err, -errno, "adding a descriptor to the event loop");
+	return 0;
+}
+
+void pg_host_remove_source(struct pg_host *host, int fd)
+{
+	epoll_ctl(host->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static void note_event(void *userdata, const struct pg_event *event)
+{
+	struct pg_host *host = userdata;
+	struct pg_environment *environment;
+
+	LIST_FOREACH (environment, &host->environments, link)
+		if (environment->header.env_id == event->env_id &&
+		    event->kind == PG_EVENT_STRANDED)
+			environment->stranded = true;
+}
+
+static int process_events(void *userdata, struct pg_error *err)
+{
+	struct pg_host *host = userdata;
+	struct pg_environment *environment;
+	struct pg_closing closing;
+	int error = pg_events_process(host->kernel, err);
+
+	if (error)
+		return error;
+	LIST_FOREACH (environment, &host->environments, link) {
+		if (!environment->stranded)
+			continue;
+		environment->stranded = false;
+		error = pg_environment_close_forbidden(environment, &closing, err);
+		if (error)
+			return error;
+		pg_log_debug("closed %zu connections of %s that raced a switch", closing.closed,
+			     pg_environment_name(environment));
+	}
+	return 0;
+}
+
+static int age_flows(void *userdata, struct pg_error *err)
+{
+	struct pg_host *host = userdata;
+	uint64_t expirations;
+
+	(void)!read(host->aging_fd, &expirations, sizeof(expirations));
+	pg_flows_expire(host->kernel, 0);
+	return 0;
+}
+
+static int start_aging(struct pg_host *host, struct pg_error *err)
+{
+	const struct itimerspec period = { .it_interval.tv_sec = AGING_PERIOD_S,
+					   .it_value.tv_sec = AGING_PERIOD_S };
+
+	host->aging_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (host->aging_fd < 0 || timerfd_settime(host->aging_fd, 0, &period, NULL))
+		return pg_fail_errno(err, -errno, "making the timer that ages flows");
+	host->aging = (struct pg_source){ age_flows, host };
+	return pg_host_add_source(host, host->aging_fd, &host->aging, err);
+}
+
+static int open_cgroup_mount(struct pg_host *host, struct pg_error *err)
+{
+	int error = pg_cgroup2_mount(&host->cgroup_mount, err);
+
+	if (error)
+		return error;
+	host->cgroup_mount_fd = open(host->cgroup_mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (host->cgroup_mount_fd < 0)
+		return pg_fail_errno(err, -errno, "opening the cgroup2 mount %s",
+				     host->cgroup_mount);
+	return 0;
+}
+
+int pg_host_open(struct pg_host **ret_host, struct pg_error *err)
+{
+	PG_CLEANUP(pg_host_freep) struct pg_host *host = calloc(1, sizeof(*host));
+	bool mounted;
+	int error;
+
+	if (!host)
+		return pg_fail(err, -ENOMEM, "not enough memory for the host's state");
+	LIST_INIT(&host->environments);
+	host->cgroup_mount_fd = host->epoll_fd = host->aging_fd = -1;
+	error = pg_probe_required(err);
+	if (!error)
+		error = pg_bpffs_ensure(&mounted, err);
+	if (error)
+		return error;
+	if (mounted)
+		pg_log_info("mounted the BPF file system at /sys/fs/bpf");
+	host->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (host->epoll_fd < 0)
+		return pg_fail_errno(err, -errno, "making the event loop");
+	error = open_cgroup_mount(host, err);
+	if (!error)
+		error = pg_orphans_end(host, err);
+	if (!error)
+		error = pg_kernel_open(&host->kernel, err);
+	if (error)
+		return error;
+	pg_step(PG_STEP_LOADED);
+	pg_events_set_sink(host->kernel, note_event, host);
+	host->events = (struct pg_source){ process_events, host };
+	error = pg_host_add_source(host, pg_events_fd(host->kernel), &host->events, err);
+	if (!error)
+		error = start_aging(host, err);
+	if (error)
+		return error;
+	*ret_host = PG_TAKE_PTR(host);
+	return 0;
+}
+
+void pg_host_free(struct pg_host *host)
+{
+	if (!host)
+		return;
+	pg_kernel_free(host->kernel);
+	pg_close_fd(&host->aging_fd);
+	pg_close_fd(&host->epoll_fd);
+	pg_close_fd(&host->cgroup_mount_fd);
+	free(host->cgroup_mount);
+	free(host);
+}
+
+int pg_host_fd(const struct pg_host *host)
+{
+	return host->epoll_fd;
+}
+
+int pg_host_process(struct pg_host *host, struct pg_error *err)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int count = epoll_wait(host->epoll_fd, events, EVENTS_MAX, 0);
+
+	if (count < 0 && errno != EINTR)
+		return pg_fail_errno(err, -errno, "waiting for events");
+	for (int i = 0; i < count; i++) {
+		struct pg_source *source = events[i].data.ptr;
+		int error = source->process(source->userdata, err);
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+struct pg_kernel *pg_host_kernel(const struct pg_host *host)
+{
+	return host->kernel;
+}
+
+const char *pg_host_cgroup_mount(const struct pg_host *host)
+{
+	return host->cgroup_mount;
+}

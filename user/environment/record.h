@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records of Environments in /run/phasegate, so that what a killed process leaves behind can be
+ * found and ended. An Environment's record is a directory of its name, locked (flock) for as long as
+ * its owner lives; it is written before anything else of the Environment exists.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+#define PG_RECORD_ROOT "/run/phasegate"
+#define PG_PIN_ROOT    "/sys/fs/bpf/phasegate"
+#define PG_NAME_MAX    64
+
+/* Whether the name has only letters, digits, '-', '_', '.', and does not start with a dot. */
+bool pg_record_name_valid(const char *name);
+
+/*
+ * Takes the lock under which Environments are made and removed; *ret_fd is the directory of the
+ * records. Held only while cgroups and pins change.
+ */
+int pg_records_lock(int *ret_fd, struct pg_error *err) PG_MUST_CHECK;
+/* Gives the lock back and removes the directory if it holds nothing. */
+void pg_records_unlock(int *records_fd);
+
+struct pg_record {
+	char name[PG_NAME_MAX + 1];
+	char *cgroup; /* absolute path below the cgroup2 mount; owned */
+	bool made;    /* the cgroup was made by us and is removed with the Environment */
+};
+void pg_record_clear(struct pg_record *record);
+
+/*
+ * Writes a record; *ret_fd holds its lock. -EEXIST: the name is taken. -EBUSY: another
+ * Environment's cgroup is the same, above or below.
+ */
+int pg_record_create(int records_fd, const struct pg_record *record, int *ret_fd,
+		     struct pg_error *err) PG_MUST_CHECK;
+int pg_record_remove(int records_fd, const char *name, struct pg_error *err) PG_MUST_CHECK;
+
+/* Calls back for each record whose owner is dead; the callback removes it. */
+typedef int (*pg_orphan_visit)(void *userdata, const struct pg_record *record,
+			       struct pg_error *err);
+int pg_records_visit_orphans(int records_fd, pg_orphan_visit visit, void *userdata,
+			     struct pg_error *err) PG_MUST_CHECK;

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Children of this process that begin their life inside the Environment's cgroup. */
+#include "host_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* fork() into the cgroup: the child's first instruction is confined already (Linux 5.7). */
+static pid_t fork_into(int cgroup_fd)
+{
+	struct clone_args arguments = {
+		.flags = CLONE_INTO_CGROUP,
+		.exit_signal = SIGCHLD,
+		.cgroup = (__u64)cgroup_fd,
+	};
+
+	return (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
+}
+
+/* In the child: default signal handling, and death with the parent. */
+static void prepare_child(pid_t parent)
+{
+	sigset_t none;
+
+	for (int number = 1; number < NSIG; number++)
+		signal(number, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1); /* it died before the line above */
+}
+
+int pg_spawn_function(int cgroup_fd, int (*function)(void *userdata), void *userdata,
+		      pid_t *ret_pid, struct pg_error *err)
+{
+	const pid_t parent = getpid();
+	pid_t pid = fork_into(cgroup_fd);
+
+	if (pid < 0)
+		return pg_fail_errno(err, -errno, "starting a process in the cgroup");
+	if (!pid) {
+		prepare_child(parent);
+		_exit(function(userdata));
+	}
+	*ret_pid = pid;
+	return 0;
+}
+
+/* close_range() is of Linux 5.9, so there on every kernel that we support. */
+static void close_inherited(unsigned int first)
+{
+	if (syscall(SYS_close_range, first, ~0U, 0))
+		_exit(1);
+}
+
+/* Runs in the child; returns only if it fails, with the errno in the pipe. */
+static void execute(char *const *argv, int report_fd)
+{
+	const int report = STDERR_FILENO + 1;
+	int error;
+
+	if (report_fd != report && dup3(report_fd, report, O_CLOEXEC) < 0)
+		return;
+	/* Descriptors from outside could be sockets that this cgroup does not judge. */
+	close_inherited(report + 1);
+	execvp(argv[0], argv);
+	error = errno;
+	(void)!write(report, &error, sizeof(error));
+}
+
+static int make_child_cgroup(const struct pg_environment *environment, const char *name,
+			     int *ret_fd, struct pg_error *err)
+{
+	if (mkdirat(environment->cgroup_fd, name, 0755) && errno != EEXIST)
+		return pg_fail_errno(err, -errno, "making the cgroup %s/%s",
+				     environment->record.cgroup, name);
+	return pg_cgroup_open(environment->cgroup_fd, name, ret_fd, err);
+}
+
+int pg_environment_spawn(struct pg_environment *environment, const struct pg_spawn *spawn,
+			 pid_t *ret_pid, struct pg_error *err)
+{
+	pg_autoclose int cgroup_fd = -1, read_fd = -1, write_fd = -1;
+	const pid_t parent = getpid();
+	int pipe_fds[2], child_error = 0, error;
+	ssize_t got;
+	pid_t pid;
+
+	error = make_child_cgroup(environment, spawn->cgroup, &cgroup_fd, err);
+	if (error)
+		return error;
+	if (pipe2(pipe_fds, O_CLOEXEC))
+		return pg_fail_errno(err, -errno, "making a pipe to the command");
+	read_fd = pipe_fds[0];
+	write_fd = pipe_fds[1];
+	pid = fork_into(cgroup_fd);
+	if (pid < 0)
+		return pg_fail_errno(err, -errno, "starting a process in the cgroup %s/%s",
+				     environment->record.cgroup, spawn->cgroup);
+	if (!pid) {
+		prepare_child(parent);
+		execute(spawn->argv, write_fd);
+		_exit(1);
+	}
+	pg_close_fd(&write_fd);
+	do
+		got = read(read_fd, &child_error, sizeof(child_error));
+	while (got < 0 && errno == EINTR);
+	if (got == (ssize_t)sizeof(child_error)) {
+		waitpid(pid, NULL, 0);
+		return pg_fail_errno(err, -child_error, "executing %s", spawn->argv[0]);
+	}
+	*ret_pid = pid;
+	return 0;
+}
