@@ -99,7 +99,7 @@ def start_reaper():
         os.close(writing)
         os.waitpid(child, 0)
 
-    return finish
+    return finish, child
 
 
 def make(name):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base of the network tests: a lab with a recorder and a capture for each test class."""
 
+import ctypes
 import itertools
 import os
 import sys
@@ -8,11 +9,12 @@ import unittest
 
 import cgroups
 from lab import Lab
-from phasegate import Agent, Run, Unconfined
+from phasegate import Agent, Run, Unconfined, reap_orphans, run_program, started
 from recorder import Capture, Recorder
 
 SKIPPED = 77
 EPERM_LIMIT_US = 50_000
+PR_SET_CHILD_SUBREAPER = 36
 _numbers = itertools.count(1)
 
 
@@ -21,13 +23,27 @@ def token(label="t"):
     return f"{label}-{os.getpid()}-{next(_numbers)}-"
 
 
-class NetTest(unittest.TestCase):
+class LabTest(unittest.TestCase):
+    """A lab, and nothing in it."""
+
     maxDiff = None
 
     @classmethod
     def setUpClass(cls):
         cls.lab = Lab()
         cls.addClassCleanup(cls.lab.close)
+
+    def run_program(self, name, *words):
+        """One of the C tests."""
+        status, output = run_program(self.lab, name, *words)
+        print(output, end="", flush=True)
+        self.assertEqual(status, 0, output)
+
+
+class NetTest(LabTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
         cls.recorder = Recorder(cls.lab)
         cls.capture = Capture(cls.lab)
         cls.unconfined = Unconfined(cls.lab)
@@ -38,6 +54,7 @@ class NetTest(unittest.TestCase):
         self.capture.drain()
 
     def tearDown(self):
+        reap_orphans()
         self.assertEqual(self.capture.lost, 0, "the capture lost packets, so it proves nothing")
 
     def agent(self, *options, **more):
@@ -86,7 +103,9 @@ class NetTest(unittest.TestCase):
 
 def main():
     """Runs the tests of the calling module; exit status 77 if all of them were skipped."""
-    finish = cgroups.start_reaper()
+    finish, reaper = cgroups.start_reaper()
+    started.add(reaper)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     program = unittest.main(module="__main__", exit=False, verbosity=2)
     result = program.result
     sys.stdout.flush()

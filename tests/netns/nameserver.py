@@ -5,7 +5,7 @@ import subprocess
 
 import cgroups
 from lab import A4, A6, B4, B6, R4, R6
-from phasegate import LIMIT, dying_with_us
+from phasegate import LIMIT, dying_with_us, started
 
 NAME, OTHER, MISSING = "allowed.example.com", "other.example.com", "missing.example.com"
 
@@ -20,6 +20,7 @@ class Nameserver:
                  f"--host-record={OTHER},{B4},{B6}"]
         self.process = subprocess.Popen(dying_with_us(*lab.server.command(*words)),
                                         stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        started.add(self.process.pid)
         # It changes its capabilities, which makes the kernel forget whom to die with.
         self._cgroup = cgroups.path_of(cgroups.make(f"dns{self.process.pid}"))
         with open(self._cgroup + "/cgroup.procs", "w", encoding="ascii") as file:

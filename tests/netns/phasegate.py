@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running `phasegate run`, and talking to the probe inside."""
 
+import contextlib
 import json
 import os
 import select
@@ -32,6 +33,20 @@ def dying_with_us(*words):
     return ["setpriv", "--pdeathsig", "KILL", *words]
 
 
+# Every process that subprocess waits for; all other children are orphans of the Environment.
+started = set()
+
+
+def reap_orphans():
+    """Where init does not, somebody has to: the tests are a child subreaper."""
+    with open("/proc/thread-self/children", encoding="ascii") as file:
+        children = [int(pid) for pid in file.read().split()]
+    for pid in children:
+        if pid not in started:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
 class Run:
     """A `phasegate run` in the client's namespace. words: its options, "--", and the command."""
 
@@ -43,6 +58,7 @@ class Run:
             dying_with_us(*lab.client.command(*words)), stdin=stdin, stdout=subprocess.PIPE,
             stderr=self._errors, env={**os.environ, **(environment or {})})
         self.pid = self.process.pid
+        started.add(self.pid)
 
     @property
     def stderr(self):
@@ -96,10 +112,8 @@ class Run:
         self.kill()
         for file in (self.process.stdin, self.process.stdout, self._errors):
             if file:
-                try:
+                with contextlib.suppress(BrokenPipeError):
                     file.close()
-                except BrokenPipeError:
-                    pass
 
 
 class Agent(Run):
@@ -110,11 +124,9 @@ class Agent(Run):
         self("print ready")
 
     def __call__(self, line):
-        try:
+        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass
         return json.loads(self.line())
 
     def __enter__(self):
@@ -133,3 +145,12 @@ class Unconfined(Agent):
 
     def __init__(self, lab):
         super().__init__(lab, command=[PROBE])
+
+
+def run_program(lab, name, *words, limit=170):
+    """One of the C tests, in the client's namespace; returns (status, output)."""
+    program = os.path.join(os.path.dirname(PROBE), "netns_" + name)
+    done = subprocess.run(dying_with_us(*lab.client.command(program, *words)), text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=limit, check=False)
+    return done.returncode, done.stdout

@@ -9,7 +9,7 @@
  *	connect S ADDR PORT | bind S ADDR PORT | listen S | accept S NEW | close S | shutdown S
  *	send S TOKEN | recv S | recvfrom S (remembers the peer) | reply S TOKEN (to that peer)
  *	sendto S ADDR PORT TOKEN | fastopen S ADDR PORT TOKEN | sendmmsg S ADDR PORT TOKEN...
- *	option S fastopen|cork|device|freebind VALUE | query S NAME | echo S ADDR TOKEN
+ *	option S fastopen|cork|device VALUE | query S NAME | echo S ADDR TOKEN
  *	flood TOKEN ADDR PORT... | leave TOKEN ADDR PORT... | pump S BYTES | print TEXT
  *
  * ADDR "unspec" is a sockaddr of family AF_UNSPEC; "unspec:ADDR4" too, but with an IPv4 address in
@@ -325,9 +325,6 @@ static void run_option(char **args, int count, struct result *result)
 	else if (strcmp(args[2], "cork") == 0)
 		measure(result, now_ns(),
 			setsockopt(fd, IPPROTO_UDP, UDP_CORK, &value, sizeof(value)));
-	else if (strcmp(args[2], "freebind") == 0)
-		measure(result, now_ns(),
-			setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &value, sizeof(value)));
 	else if (strcmp(args[2], "device") == 0)
 		measure(result, now_ns(),
 			setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, args[3],

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open connections and the switch: streams SERVER_NAMESPACE ALLOWED DENIED TRIES
+ *
+ * Races: a worker in the Environment connects to DENIED over and over, so that the switch from
+ * public to no-network meets a connect in any state; the connection that is open after it must end
+ * with an error within LIMIT_NS of the switch's return, and the server must learn of its end.
+ * Then a stream to ALLOWED passes through switches between phases that all allow it, unharmed.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+
+#include "support.h"
+
+#define PORT	     7200
+#define LIMIT_NS     (100 * PG_NSEC_PER_MSEC)
+#define HANG_MS	     5000
+#define STREAM_BYTES (10UL << 20)
+#define STREAM_CHUNK (64UL << 10)
+
+#define POLICY \
+	"{\"network_policy\":\"public\",\"run_network_policy\":\"no-network\"," \
+	"\"verifier_network_policy\":{\"network_mode\":\"allowlist\",\"allowed_hosts\":[\"%s\"]}}"
+
+/* What the worker was in when it ended. */
+enum stage {
+	STAGE_READY, /* not an end: it has connected a few times */
+	STAGE_CONNECT,
+	STAGE_RECEIVE,
+	STAGE_SEND,
+	STAGE_COUNT,
+};
+static const char *const stage_names[] = {"ready", "connect", "receive", "send"};
+
+struct outcome {
+	uint32_t stage;
+	int error;
+	uint64_t ended_ns;
+};
+
+struct shared {
+	atomic_int hold;	/* keep the next connection that succeeds */
+	atomic_uint switches;	/* done so far */
+	atomic_int server_open; /* connections that the server holds */
+	atomic_ulong server_bytes;
+	atomic_uint server_sum; /* Adler-32 of the stream */
+	atomic_int server_done;
+};
+
+static void tell(enum stage stage, int error)
+{
+	struct outcome outcome = {stage, error, pg_monotonic_ns()};
+
+	if (write(STDIN_FILENO, &outcome, sizeof(outcome)) != sizeof(outcome))
+		exit(EXIT_FAILURE);
+}
+
+static int connected(const struct sockaddr_storage *to, socklen_t size)
+{
+	struct timeval limit = {.tv_sec = 3};
+	struct linger reset = {.l_onoff = 1};
+	int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	if (connect(fd, (const struct sockaddr *)to, size) == 0)
+		return fd;
+	tell(STAGE_CONNECT, errno);
+	close(fd);
+	return -1;
+}
+
+static void hold_on(int fd, char mode)
+{
+	char block[1024] = {0};
+
+	if (mode == 'r') {
+		ssize_t got = recv(fd, block, 1, 0);
+
+		tell(STAGE_RECEIVE, got < 0 ? errno : 0);
+		return;
+	}
+	while (send(fd, block, sizeof(block), MSG_NOSIGNAL) > 0)
+		;
+	tell(STAGE_SEND, errno);
+}
+
+/* For each mode byte on standard input, one race. */
+static int race_worker(const char *path, const char *address)
+{
+	struct shared *shared = shared_open(path, sizeof(*shared));
+	struct sockaddr_storage to;
+	socklen_t size = endpoint(address, PORT, &to);
+	char mode;
+
+	while (read(STDIN_FILENO, &mode, 1) == 1) {
+		for (unsigned int count = 1;; count++) {
+			pg_autoclose int fd = connected(&to, size);
+
+			if (fd < 0)
+				break;
+			if (atomic_load(&shared->hold)) {
+				hold_on(fd, mode);
+				break;
+			}
+			if (count == 3)
+				tell(STAGE_READY, 0);
+		}
+	}
+	return EXIT_SUCCESS;
+}
+
+static uint32_t adler32(uint32_t sum, const uint8_t *data, size_t size)
+{
+	uint32_t a = sum & 0xffff, b = sum >> 16;
+
+	for (size_t i = 0; i < size; i++) {
+		a = (a + data[i]) % 65521;
+		b = (b + a) % 65521;
+	}
+	return b << 16 | a;
+}
+
+/* Sends the stream; between two chunks at least one switch happens. */
+static int pump_worker(const char *path, const char *address)
+{
+	static uint8_t block[STREAM_CHUNK];
+	struct shared *shared = shared_open(path, sizeof(*shared));
+	struct sockaddr_storage to;
+	int fd = connected(&to, endpoint(address, PORT, &to));
+	uint32_t state = 2463534242U, sum = 1;
+
+	for (size_t sent = 0; fd >= 0 && sent < STREAM_BYTES; sent += sizeof(block)) {
+		unsigned int before = atomic_load(&shared->switches);
+
+		for (size_t i = 0; i < sizeof(block); i++) {
+			state ^= state << 13;
+			state ^= state >> 17;
+			state ^= state << 5;
+			block[i] = (uint8_t)state;
+		}
+		sum = adler32(sum, block, sizeof(block));
+		if (send(fd, block, sizeof(block), MSG_NOSIGNAL) != sizeof(block)) {
+			tell(STAGE_SEND, errno);
+			return EXIT_FAILURE;
+		}
+		while (atomic_load(&shared->switches) == before)
+			sched_yield();
+	}
+	shutdown(fd, SHUT_WR);
+	/* The sum travels in the place of an error. */
+	tell(STAGE_READY, (int)sum);
+	return fd < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+struct server {
+	struct shared *shared;
+	int denied, allowed; /* listening sockets */
+};
+
+static void server_event(struct server *server, int epoll, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	static uint8_t block[256 << 10];
+	ssize_t got;
+
+	if (fd == server->denied || fd == server->allowed) {
+		event.data.fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+		if (event.data.fd < 0)
+			return;
+		atomic_fetch_add(&server->shared->server_open, 1);
+		epoll_ctl(epoll, EPOLL_CTL_ADD, event.data.fd, &event);
+		return;
+	}
+	got = recv(fd, block, sizeof(block), 0);
+	if (got <= 0) {
+		if (got == 0)
+			atomic_store(&server->shared->server_done, 1);
+		close(fd);
+		atomic_fetch_sub(&server->shared->server_open, 1);
+		return;
+	}
+	atomic_store(&server->shared->server_sum,
+		     adler32(atomic_load(&server->shared->server_sum), block, (size_t)got));
+	atomic_fetch_add(&server->shared->server_bytes, (unsigned long)got);
+}
+
+static void *serve(void *argument)
+{
+	struct server *server = argument;
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	for (int i = 0; i < 2; i++) {
+		struct epoll_event event = {.events = EPOLLIN};
+
+		event.data.fd = i ? server->denied : server->allowed;
+		epoll_ctl(epoll, EPOLL_CTL_ADD, event.data.fd, &event);
+	}
+	for (;;) {
+		struct epoll_event event;
+
+		if (epoll_wait(epoll, &event, 1, -1) == 1)
+			server_event(server, epoll, event.data.fd);
+	}
+	return NULL;
+}
+
+/* Spawns this program in another role; returns our end of its standard input. */
+static int start_worker(struct confinement *confinement, const char *role, const char *address,
+			pid_t *ret_pid)
+{
+	char self[] = "/proc/self/exe", path[64], name[16], target[64];
+	char *argv[] = {self, name, path, target, NULL};
+	int pair[2], saved = dup(STDIN_FILENO);
+	char resolved[4096];
+	ssize_t size = readlink(self, resolved, sizeof(resolved) - 1);
+
+	if (size < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		fail("starting the worker: %s", strerror(errno));
+	resolved[size] = '\0';
+	argv[0] = resolved;
+	snprintf(path, sizeof(path), "%s", shared_path());
+	snprintf(name, sizeof(name), "%s", role);
+	snprintf(target, sizeof(target), "%s", address);
+	dup2(pair[1], STDIN_FILENO);
+	*ret_pid = confine_spawn(confinement, role, argv);
+	dup2(saved, STDIN_FILENO);
+	close(saved);
+	close(pair[1]);
+	return pair[0];
+}
+
+/* The worker's next word; meanwhile the host does what it has to. */
+static struct outcome hear(struct confinement *confinement, int worker)
+{
+	struct outcome outcome = {0};
+	struct pollfd ready[] = {
+		{.fd = worker, .events = POLLIN},
+		{.fd = pg_host_fd(confinement->host), .events = POLLIN},
+	};
+
+	for (;;) {
+		if (poll(ready, 2, HANG_MS) == 0)
+			fail("the worker hangs");
+		if (ready[1].revents)
+			confine_process(confinement);
+		if (!ready[0].revents)
+			continue;
+		if (recv(worker, &outcome, sizeof(outcome), MSG_WAITALL) != sizeof(outcome))
+			fail("the worker has died");
+		return outcome;
+	}
+}
+
+static void spin_until(uint64_t when)
+{
+	while (pg_monotonic_ns() < when)
+		;
+}
+
+struct figures {
+	unsigned int stages[STAGE_COUNT];
+	uint64_t worst_ns;
+	size_t closed;
+};
+
+static void race(struct confinement *confinement, struct shared *shared, int worker, int number,
+		 struct figures *figures)
+{
+	char mode = number % 2 ? 'r' : 's';
+	struct outcome outcome;
+	uint64_t returned, took;
+
+	atomic_store(&shared->hold, 0);
+	if (write(worker, &mode, 1) != 1)
+		fail("the worker has died");
+	if (hear(confinement, worker).stage != STAGE_READY)
+		fail("try %d: cannot connect in public", number);
+	/* Every other pair of tries holds an open connection well before the switch. */
+	if (number % 4 < 2)
+		atomic_store(&shared->hold, 1);
+	spin_until(pg_monotonic_ns() + (uint64_t)(random() % 300) * PG_NSEC_PER_USEC);
+	atomic_store(&shared->hold, 1);
+	confine_switch(confinement, PG_PHASE_RUN);
+	returned = pg_monotonic_ns();
+	figures->closed += confine_close_forbidden(confinement);
+	outcome = hear(confinement, worker);
+	took = outcome.ended_ns > returned ? outcome.ended_ns - returned : 0;
+	figures->stages[outcome.stage]++;
+	if (took > figures->worst_ns)
+		figures->worst_ns = took;
+	if (took > LIMIT_NS || outcome.error == 0 || outcome.error == EAGAIN ||
+	    outcome.error == EINPROGRESS || outcome.error == ETIMEDOUT)
+		fail("try %d: %s ended %.1f ms after the switch: %s", number,
+		     stage_names[outcome.stage], (double)took / PG_NSEC_PER_MSEC,
+		     strerror(outcome.error));
+	confine_switch(confinement, PG_PHASE_SETUP);
+}
+
+static void races(struct confinement *confinement, struct shared *shared, const char *denied,
+		  int tries)
+{
+	struct figures figures = {0};
+	uint64_t limit;
+	pid_t pid;
+	int worker = start_worker(confinement, "race", denied, &pid);
+
+	for (int i = 0; i < tries; i++)
+		race(confinement, shared, worker, i, &figures);
+	close(worker);
+	waitpid(pid, NULL, 0);
+	limit = pg_monotonic_ns() + PG_NSEC_PER_SEC;
+	while (atomic_load(&shared->server_open) > 0 && pg_monotonic_ns() < limit)
+		sched_yield();
+	printf("%d races: ended in connect %u, receive %u, send %u; worst %.2f ms after the "
+	       "switch; %zu connections closed; %d left open at the server\n",
+	       tries, figures.stages[STAGE_CONNECT], figures.stages[STAGE_RECEIVE],
+	       figures.stages[STAGE_SEND], (double)figures.worst_ns / PG_NSEC_PER_MSEC,
+	       figures.closed, atomic_load(&shared->server_open));
+	if (atomic_load(&shared->server_open) > 0)
+		fail("the server was not told of the end of every connection");
+}
+
+static void unharmed(struct confinement *confinement, struct shared *shared, const char *allowed)
+{
+	unsigned int switches = 0;
+	size_t closed = 0;
+	struct outcome outcome;
+	pid_t pid;
+	int worker;
+
+	atomic_store(&shared->server_bytes, 0);
+	atomic_store(&shared->server_sum, 1);
+	atomic_store(&shared->server_done, 0);
+	worker = start_worker(confinement, "pump", allowed, &pid);
+	while (!atomic_load(&shared->server_done)) {
+		if (waitpid(pid, NULL, WNOHANG) != 0 && atomic_load(&shared->server_open) == 0)
+			break;
+		confine_switch(confinement, switches % 2 ? PG_PHASE_SETUP : PG_PHASE_VERIFIER);
+		closed += confine_close_forbidden(confinement);
+		atomic_store(&shared->switches, ++switches);
+		confine_process(confinement);
+	}
+	outcome = hear(confinement, worker);
+	printf("a stream of %lu bytes through %u switches: %lu arrived, sums %08x and %08x\n",
+	       STREAM_BYTES, switches, atomic_load(&shared->server_bytes),
+	       (unsigned int)outcome.error, atomic_load(&shared->server_sum));
+	if (outcome.stage != STAGE_READY || closed > 0 ||
+	    atomic_load(&shared->server_bytes) != STREAM_BYTES ||
+	    (unsigned int)outcome.error != atomic_load(&shared->server_sum))
+		fail("the stream was harmed (%zu connections closed)", closed);
+}
+
+int main(int argc, char **argv)
+{
+	struct confinement confinement;
+	struct server server;
+	char document[512];
+	pthread_t thread;
+
+	if (argc == 4 && !strcmp(argv[1], "race"))
+		return race_worker(argv[2], argv[3]);
+	if (argc == 4 && !strcmp(argv[1], "pump"))
+		return pump_worker(argv[2], argv[3]);
+	if (argc != 5)
+		fail("usage: streams SERVER_NAMESPACE ALLOWED DENIED TRIES");
+	server.shared = shared_create(sizeof(*server.shared));
+	server.allowed = socket_in(argv[1], SOCK_STREAM, argv[2], PORT);
+	server.denied = socket_in(argv[1], SOCK_STREAM, argv[3], PORT);
+	if (pthread_create(&thread, NULL, serve, &server) != 0)
+		fail("no thread");
+	snprintf(document, sizeof(document), POLICY, argv[2]);
+	confine(&confinement, document);
+	races(&confinement, server.shared, argv[3], (int)strtol(argv[4], NULL, 10));
+	unharmed(&confinement, server.shared, argv[2]);
+	confine_end(&confinement);
+	return EXIT_SUCCESS;
+}
