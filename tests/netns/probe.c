@@ -10,7 +10,7 @@
  *	send S TOKEN | recv S | recvfrom S (remembers the peer) | reply S TOKEN (to that peer)
  *	sendto S ADDR PORT TOKEN | fastopen S ADDR PORT TOKEN | sendmmsg S ADDR PORT TOKEN...
  *	option S fastopen|cork|device VALUE | query S NAME | echo S ADDR TOKEN
- *	flood TOKEN ADDR PORT... | leave TOKEN ADDR PORT... | pump S BYTES | print TEXT
+ *	flood TOKEN ADDR PORT... | leave TOKEN ADDR PORT... | print TEXT
  *
  * ADDR "unspec" is a sockaddr of family AF_UNSPEC; "unspec:ADDR4" too, but with an IPv4 address in
  * it. A TOKEN may hold no blanks.
@@ -415,42 +415,6 @@ static void run_leave(char **args, int count, struct result *result)
 	close(ready[1]);
 	measure(result, now_ns(), read(ready[0], &byte, 1));
 	close(ready[0]);
-}
-
-/* Sends a fixed pseudo-random sequence and reports its Adler-32 (RFC 1950). */
-static void run_pump(char **args, int count, struct result *result)
-{
-	size_t left = strtoul(args[2], NULL, 10), total = 0;
-	uint32_t state = 2463534242U, a = 1, b = 0;
-	uint64_t started = now_ns();
-	uint8_t block[8192];
-
-	while (left > 0) {
-		size_t size = left < sizeof(block) ? left : sizeof(block);
-
-		for (size_t i = 0; i < size; i++) {
-			state ^= state << 13;
-			state ^= state >> 17;
-			state ^= state << 5;
-			block[i] = (uint8_t)state;
-			a = (a + block[i]) % 65521;
-			b = (b + a) % 65521;
-		}
-		for (size_t done = 0; done < size;) {
-			ssize_t sent =
-				send(fd_of(args[1]), block + done, size - done, MSG_NOSIGNAL);
-
-			if (sent < 0) {
-				measure(result, started, sent);
-				return;
-			}
-			done += (size_t)sent;
-		}
-		left -= size;
-		total += size;
-	}
-	measure(result, started, (long)total);
-	snprintf(result->data, sizeof(result->data), "%u", b << 16 | a);
 }
 
 static void run_print(char **args, int count, struct result *result)

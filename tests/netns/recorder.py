@@ -7,8 +7,6 @@ import selectors
 import socket
 import struct
 import threading
-import time
-import zlib
 
 from lab import SERVED
 
@@ -19,7 +17,7 @@ SO_RCVBUFFORCE = 33
 SOL_PACKET, PACKET_STATISTICS = 263, 6
 ETH_P_ALL = 3
 
-Arrival = collections.namedtuple("Arrival", "protocol address port payload time")
+Arrival = collections.namedtuple("Arrival", "protocol address port payload")
 Packet = collections.namedtuple("Packet", "source destination protocol flags size payload")
 
 FIN, SYN, RST = 1, 2, 4
@@ -32,9 +30,7 @@ def _family(address):
 
 class Recorder:
     """TCP and UDP on PORT and port 53 of every served address. UDP is echoed; a TCP peer gets its
-    payload back when it has shut down its side. Payload of a large stream is only summed up."""
-
-    KEEP = 4096
+    payload back when it has shut down its side."""
 
     def __init__(self, lab):
         self._condition = threading.Condition()
@@ -75,8 +71,7 @@ class Recorder:
 
     def _record(self, protocol, local, payload):
         with self._condition:
-            self._arrivals.append(Arrival(protocol, local[0], local[1], payload,
-                                          time.monotonic()))
+            self._arrivals.append(Arrival(protocol, local[0], local[1], payload))
             self._condition.notify_all()
 
     def _datagrams(self, server):
@@ -98,8 +93,7 @@ class Recorder:
             except OSError:
                 return
             stream.setblocking(False)
-            state = {"data": b"", "size": 0, "adler32": 1, "local": stream.getsockname()}
-            self._record("tcp-open", state["local"], b"")
+            state = {"data": b"", "local": stream.getsockname()}
             self._sockets.append(stream)
             self._selector.register(stream, selectors.EVENT_READ, (self._stream, state))
 
@@ -111,21 +105,16 @@ class Recorder:
         except OSError:
             payload = None
         if payload:
-            state["size"] += len(payload)
-            state["adler32"] = zlib.adler32(payload, state["adler32"])
-            if state["size"] <= self.KEEP:
-                state["data"] += payload
-                self._record("tcp", state["local"], state["data"])
+            state["data"] += payload
+            self._record("tcp", state["local"], state["data"])
             return
         self._selector.unregister(stream)
         self._sockets.remove(stream)
         if payload is not None:
             try:
-                stream.send(state["data"] or b"-")
+                stream.send(state["data"])
             except OSError:
                 pass
-            self._record("tcp-end", state["local"],
-                         b"%d %d" % (state["size"], state["adler32"]))
         stream.close()
 
     def arrivals(self, token):
