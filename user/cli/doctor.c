@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* phasegate doctor: what this host offers, and what to do about what it lacks. */
+#include "cli/command.h"
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "kernel/probe.h"
+
+enum doctor_option {
+	DOCTOR_OPTION_JSON = PG_OPTION_COMMAND_FIRST,
+};
+
+static const char *result_name(enum pg_probe_result result)
+{
+	switch (result) {
+	case PG_PROBE_OK:
+		return "ok";
+	case PG_PROBE_WARNING:
+		return "warning";
+	case PG_PROBE_FAILED:
+		return "failed";
+	}
+	return "failed";
+}
+
+static void print_row(void *userdata, const struct pg_probe_report *report)
+{
+	printf("%-8s %-29s %s\n", result_name(report->result), report->name, report->detail);
+	if (report->advice[0])
+		printf("%-8s %-29s -> %s\n", "", "", report->advice);
+}
+
+/* RFC 8259 wants only these escaped; the texts are UTF-8. */
+static void print_string(const char *text)
+{
+	putchar('"');
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			printf("\\%c", *text);
+		else if ((unsigned char)*text < 0x20)
+			printf("\\u%04x", *text);
+		else
+			putchar(*text);
+	}
+	putchar('"');
+}
+
+/* "ok" stands first in the object, so the checks have to wait until it is known. */
+struct checks {
+	struct pg_probe_report *rows;
+	size_t count;
+	bool lost; /* out of memory */
+};
+
+static void keep_row(void *userdata, const struct pg_probe_report *report)
+{
+	struct checks *checks = userdata;
+	struct pg_probe_report *rows =
+		reallocarray(checks->rows, checks->count + 1, sizeof(*checks->rows));
+
+	if (!rows) {
+		checks->lost = true;
+		return;
+	}
+	checks->rows = rows;
+	rows[checks->count++] = *report;
+}
+
+static void print_checks(const struct checks *checks, bool ok)
+{
+	printf("{\"ok\":%s,\"checks\":[", ok ? "true" : "false");
+	for (size_t i = 0; i < checks->count; i++) {
+		const struct pg_probe_report *row = &checks->rows[i];
+
+		printf("%s{\"name\":", i ? "," : "");
+		print_string(row->name);
+		printf(",\"result\":\"%s\",\"detail\":", result_name(row->result));
+		print_string(row->detail);
+		fputs(",\"advice\":", stdout);
+		print_string(row->advice);
+		putchar('}');
+	}
+	puts("]}");
+}
+
+static int doctor_json(void)
+{
+	struct checks checks = {0};
+	const bool ok = pg_probe_all(keep_row, &checks, NULL) == 0 && !checks.lost;
+
+	print_checks(&checks, ok);
+	free(checks.rows);
+	return ok ? PG_EXIT_OK : PG_EXIT_FAILURE;
+}
+
+static int doctor_table(void)
+{
+	const bool ok = pg_probe_all(print_row, NULL, NULL) == 0;
+
+	puts(ok ? "\nEnforcement is possible on this host."
+		: "\nEnforcement is not possible on this host; `phasegate run` would refuse.");
+	return ok ? PG_EXIT_OK : PG_EXIT_FAILURE;
+}
+
+static void print_help(void)
+{
+	puts("usage: phasegate doctor [--json]\n"
+	     "\n"
+	     "Probes what this host offers and says what to do about each lack.\n"
+	     "\n"
+	     "  --json  one object: "
+	     "{\"ok\":true,\"checks\":[{\"name\":...,\"result\":\"ok\",...}]}\n"
+	     "\n"
+	     "Exit status: 0 if enforcement is possible, 1 if not, 2 for a bad option.");
+}
+
+int pg_command_doctor(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"json", no_argument, NULL, DOCTOR_OPTION_JSON},
+		PG_COMMON_OPTIONS,
+		{0},
+	};
+	bool json = false;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case DOCTOR_OPTION_JSON:
+			json = true;
+			break;
+		case PG_OPTION_HELP:
+			print_help();
+			return PG_EXIT_OK;
+		case '?':
+			return PG_EXIT_USAGE;
+		default:
+			if (pg_common_option(option, optarg) < 0)
+				return PG_EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "phasegate doctor: unexpected argument \"%s\"\n", argv[optind]);
+		return PG_EXIT_USAGE;
+	}
+	if (pg_common_options_done() < 0)
+		return PG_EXIT_FAILURE;
+	return json ? doctor_json() : doctor_table();
+}
