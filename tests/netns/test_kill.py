@@ -16,15 +16,15 @@ from recorder import PORT
 
 KILLS = 200
 TEXT = policy(setup=allowlist(A4))
-PINS = "/sys/fs/bpf"
+PINS, RECORDS = "/sys/fs/bpf/phasegate", "/run/phasegate"
 
 
 def state():
-    """Cgroups and pins of Phasegate's on this machine."""
+    """Cgroups, pins and records of Phasegate's on this machine."""
     found = set()
-    for top in (cgroups.path_of("/phasegate"), PINS):
+    for top in (cgroups.path_of("/phasegate"), PINS, RECORDS):
         for folder, folders, files in os.walk(top):
-            names = files if top == PINS else []
+            names = [] if top.startswith(cgroups.mount2()) else files
             found.update(f"{folder}/{name}" for name in folders + names)
     return found
 
