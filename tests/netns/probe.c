@@ -433,7 +433,7 @@ static const struct {
 	{"recvfrom", 2, run_recvfrom}, {"reply", 3, run_reply},	      {"sendto", 5, run_sendto},
 	{"fastopen", 5, run_fastopen}, {"sendmmsg", 5, run_sendmmsg}, {"echo", 4, run_echo},
 	{"option", 4, run_option},     {"query", 3, run_query},	      {"flood", 4, run_flood},
-	{"leave", 4, run_leave},       {"pump", 3, run_pump},	      {"print", 2, run_print},
+	{"leave", 4, run_leave},       {"print", 2, run_print},
 };
 
 static void interpret(char *line)
