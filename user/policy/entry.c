@@ -212,6 +212,7 @@ static int parse_slash(struct span span, const char *slash, struct parsed *parse
 		       struct pg_entry_fault *fault)
 {
 	struct span left = before(span, slash), right = after(span, slash + 1);
+	char candidate[PG_ADDR_TEXT + 8];
 	struct pg_addr addr;
 	const char *end;
 
@@ -227,9 +228,13 @@ static int parse_slash(struct span span, const char *slash, struct parsed *parse
 		end = find(right, '/');
 		return fail_suggest(fault, PG_DIAG_PATH, end ? before(right, end) : right);
 	}
-	if (left.text[0] == '[' && left.text[left.size - 1] == ']')
+	if (left.text[0] == '[' && left.text[left.size - 1] == ']' && left.size <= PG_ADDR_TEXT) {
+		/* "[ADDR6]/LENGTH" */
+		snprintf(candidate, sizeof(candidate), "%.*s/%.*s", (int)left.size - 2,
+			 left.text + 1, right.size < 4 ? (int)right.size : 4, right.text);
 		return fail_suggest(fault, PG_DIAG_BRACKETED_IPV6,
-				    span_of(left.text + 1, left.size - 2));
+				    span_of(candidate, strlen(candidate)));
+	}
 	end = find(left, ':');
 	if (end && !find(after(left, end + 1), ':'))
 		left = before(left, end);

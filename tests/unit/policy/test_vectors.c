@@ -7,6 +7,7 @@
 
 #include <cjson/cJSON.h>
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ static char *read_vectors(const char *folder, const char *name)
 
 static int parse(const char *text, struct pg_policy **policy, struct pg_diagnostics *diagnostics)
 {
-	const struct pg_policy_source source = { "vector", text, strlen(text) };
+	const struct pg_policy_source source = {"vector", text, strlen(text)};
 
 	return pg_policy_parse(&source, 1, NULL, 0, PG_POLICY_BARE, policy, diagnostics);
 }
@@ -38,7 +39,7 @@ static void check_entry(int line, char *row)
 {
 	const char *input = strsep(&row, "\t"), *verdict = strsep(&row, "\t");
 	const char *kind_or_code = strsep(&row, "\t"), *form_or_hint = strsep(&row, "\t");
-	pg_autodiagnostics struct pg_diagnostics diagnostics = { 0 };
+	pg_autodiagnostics struct pg_diagnostics diagnostics = {0};
 	pg_autopolicy struct pg_policy *policy = NULL;
 	pg_autofree char *document = NULL, *form = NULL;
 	const struct pg_entries *entries;
@@ -122,7 +123,7 @@ static void check_errors(int line, const cJSON *vector, const struct pg_diagnost
 		return;
 	}
 	cr_assert_eq(diagnostics->errors, (size_t)cJSON_GetArraySize(many), "line %d", line);
-	cJSON_ArrayForEach(expected, many)
+	cJSON_ArrayForEach (expected, many)
 		check_error(line, expected, &diagnostics->items[count++]);
 }
 
@@ -140,8 +141,8 @@ static void check_policy(int line, const cJSON *vector, const struct pg_policy *
 				 string_of(modes, pg_phase_name(phase)), "line %d", line);
 	}
 	if (entries)
-		cr_expect_eq(policy->phases[PG_PHASE_RUN].entries->count,
-			     (size_t)entries->valueint, "line %d", line);
+		cr_expect_eq(policy->phases[PG_PHASE_RUN].entries->count, (size_t)entries->valueint,
+			     "line %d", line);
 	cr_assert_eq(diagnostics->count, warning ? 1 : 0, "line %d", line);
 	if (warning)
 		cr_expect_str_eq(pg_diagnostic_code_name(diagnostics->items[0].code), warning,
@@ -150,7 +151,7 @@ static void check_policy(int line, const cJSON *vector, const struct pg_policy *
 
 static void check_document(int line, const char *row)
 {
-	pg_autodiagnostics struct pg_diagnostics diagnostics = { 0 };
+	pg_autodiagnostics struct pg_diagnostics diagnostics = {0};
 	pg_autopolicy struct pg_policy *policy = NULL;
 	cJSON *vector = cJSON_Parse(row);
 	int result;
