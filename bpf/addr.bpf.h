@@ -48,12 +48,16 @@ static __always_inline bool pg_addr_is_unspecified(const struct pg_addr *addr)
 	       (!addr->word[2] || addr->word[2] == bpf_htonl(0xffff));
 }
 
-/* 224.0.0.0/4 and broadcast 255.255.255.255, ff00::/8 */
+/*
+ * 224.0.0.0/4, ff00::/8, and the broadcast addresses that any netns has: 255.255.255.255 and those
+ * of lo, 127.255.255.255 and (before 5.14) 127.0.0.0.
+ */
 static __always_inline bool pg_addr_is_multicast(const struct pg_addr *addr)
 {
 	if (pg_addr_is_v4(addr))
 		return (addr->word[3] & bpf_htonl(0xf0000000)) == bpf_htonl(0xe0000000) ||
-		       addr->word[3] == 0xffffffff;
+		       addr->word[3] == 0xffffffff || addr->word[3] == bpf_htonl(0x7fffffff) ||
+		       addr->word[3] == bpf_htonl(0x7f000000);
 	return (addr->word[0] & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000);
 }
 

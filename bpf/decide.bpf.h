@@ -17,6 +17,12 @@ static __always_inline bool pg_header_valid(const struct pg_header *header)
 	return header->magic == PG_HEADER_MAGIC;
 }
 
+/* A mode that is in no list is memory that nobody wrote. */
+static __always_inline bool pg_mode_valid(__u8 mode)
+{
+	return mode >= PG_MODE_NO_NETWORK && mode <= PG_MODE_PUBLIC;
+}
+
 /* What an entry opens: no tunnels, whose inner destination no hook would judge. */
 static __always_inline bool pg_protocol_opened(__u8 protocol)
 {
@@ -52,11 +58,22 @@ static __always_inline bool pg_is_resolver(const struct pg_header *header,
 	return false;
 }
 
-/* The operator's ceiling; a destination that options or extensions can change is beyond it. */
+/*
+ * Whether the packet may go elsewhere than its destination says: options and extension headers can
+ * change it, also behind an IPv6 fragment header, and a cut header does not say it.
+ */
+static __always_inline bool pg_hides_destination(const struct pg_facts *facts)
+{
+	if (facts->defect == PG_REASON_FRAGMENT)
+		return facts->bits & PG_FACT_IPV6;
+	return facts->defect;
+}
+
+/* The operator's ceiling; a destination that is hidden is beyond it. */
 static __always_inline enum pg_reason pg_decide_ceiling(const struct pg_header *header,
 							const struct pg_facts *facts)
 {
-	if (facts->defect == PG_REASON_IP_OPTIONS || facts->defect == PG_REASON_EXTENSION)
+	if (pg_hides_destination(facts))
 		return PG_REASON_OPERATOR;
 	switch (pg_set_lookup(header->ceiling, header->ceiling_tables, &facts->remote)) {
 	case PG_SET_MISSING:
@@ -138,6 +155,8 @@ static __always_inline enum pg_reason pg_decide(const struct pg_header *header,
 	if (phase >= PG_PHASE_COUNT)
 		return PG_REASON_UNREADABLE;
 	slot = &header->phases[phase];
+	if (!pg_mode_valid(slot->mode))
+		return PG_REASON_UNREADABLE;
 
 	if (facts->bits & PG_FACT_KERNEL_ND)
 		return PG_REASON_KERNEL_ND;

@@ -18,10 +18,13 @@
 #define PG_NEXT_HOP_BY_HOP  0
 #define PG_NEXT_ROUTING	    43
 #define PG_NEXT_FRAGMENT    44
+#define PG_NEXT_AUTH	    51
 #define PG_NEXT_DESTINATION 60
 #define PG_NEXT_MOBILITY    135
 #define PG_NEXT_HIP	    139
 #define PG_NEXT_SHIM6	    140
+#define PG_NEXT_EXPERIMENT1 253
+#define PG_NEXT_EXPERIMENT2 254
 
 #define PG_TCP_SYN 0x02
 #define PG_TCP_RST 0x04
@@ -90,13 +93,16 @@ static __always_inline void pg_read_ipv4(struct __sk_buff *skb, bool egress, str
 	pg_addr_set_v4(&facts->local, egress ? ip.saddr : ip.daddr);
 	pg_addr_set_v4(&facts->remote, egress ? ip.daddr : ip.saddr);
 	facts->protocol = ip.protocol;
+	/* Options first: they can change the destination of a fragment too. */
+	if (ip.ihl != 5) {
+		facts->defect = PG_REASON_IP_OPTIONS;
+		return;
+	}
 	if (ip.frag_off & bpf_htons(PG_IP_MORE_OR_OFFSET)) {
 		facts->defect = PG_REASON_FRAGMENT;
 		return;
 	}
-	if (ip.ihl != 5)
-		facts->defect = PG_REASON_IP_OPTIONS;
-	packet->transport = ip.ihl * 4U;
+	packet->transport = sizeof(ip);
 	pg_read_transport(skb, egress, facts, packet);
 }
 
@@ -148,10 +154,13 @@ static __always_inline void pg_read_ipv6(struct __sk_buff *skb, bool egress, str
 		facts->defect = PG_REASON_FRAGMENT;
 		return;
 	case PG_NEXT_ROUTING:
+	case PG_NEXT_AUTH:
 	case PG_NEXT_DESTINATION:
 	case PG_NEXT_MOBILITY:
 	case PG_NEXT_HIP:
 	case PG_NEXT_SHIM6:
+	case PG_NEXT_EXPERIMENT1:
+	case PG_NEXT_EXPERIMENT2:
 		facts->defect = PG_REASON_EXTENSION;
 		return;
 	}

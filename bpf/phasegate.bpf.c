@@ -172,12 +172,15 @@ static __always_inline int pg_judge_sockaddr6(struct bpf_sock_addr *ctx, enum pg
 	return pg_judge_sockaddr(ctx, what, &facts);
 }
 
-/* A socket that connects is outbound from here on, whatever it was before. */
+/*
+ * A stream socket that connects is outbound from here on, whatever it was before. A raw socket
+ * keeps its mark: without it, it would pass for the kernel's.
+ */
 static __always_inline void pg_forget_accepted(struct bpf_sock_addr *ctx)
 {
 	struct bpf_sock *sk = ctx->sk;
 
-	if (sk)
+	if (sk && ctx->type == PG_SOCK_STREAM)
 		bpf_sk_storage_delete(&pg_marks, sk);
 }
 

@@ -123,7 +123,11 @@ static __always_inline void pg_mark_listener(struct bpf_sock_ops *ctx,
 {
 	struct pg_mark mark = {.kind = PG_MARK_LISTENER, .env_id = header->env_id};
 	struct bpf_sock *sk = ctx->sk;
+	struct pg_mark *stored;
 
-	if (sk)
-		bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!sk)
+		return;
+	stored = bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE);
+	if (stored)
+		*stored = mark; /* it may have been an accepted socket before */
 }
