@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The production code with its header in a plain array: under a test run cgroup storage is always
+ * zero, so that the production programs themselves can only deny.
+ */
+#include "phasegate.bpf.c"
+
+#include "judge.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, JUDGE_BATCH);
+	__type(key, __u32);
+	__type(value, struct judge_case);
+} judge_cases SEC(".maps");
+
+__u32 judge_next;
+
+static __always_inline struct judge_case *judge_take(void)
+{
+	__u32 index = judge_next;
+
+	judge_next = index + 1;
+	return bpf_map_lookup_elem(&judge_cases, &index);
+}
+
+static __always_inline void judge_put(struct judge_case *taken, const struct pg_facts *facts,
+				      const struct pg_packet *packet)
+{
+	taken->facts = *facts;
+	taken->tcp_flags = packet->tcp_flags;
+	taken->icmp_type = packet->icmp_type;
+	taken->tcp_payload = packet->tcp_payload;
+}
+
+/* Facts to reason. */
+SEC("cgroup_skb/egress")
+int judge_decide(struct __sk_buff *skb)
+{
+	struct judge_case *taken = judge_take();
+
+	if (taken)
+		taken->reason = pg_decide(&taken->header, &taken->facts);
+	return PG_HOOK_ALLOW;
+}
+
+/* Packet to facts, as the Environment's socket receives it. */
+SEC("cgroup_skb/ingress")
+int judge_parse_ingress(struct __sk_buff *skb)
+{
+	struct judge_case *taken = judge_take();
+	struct pg_facts facts = {};
+	struct pg_packet packet = {};
+
+	if (!taken)
+		return PG_HOOK_ALLOW;
+	pg_read_packet(skb, false, &facts, &packet);
+	judge_put(taken, &facts, &packet);
+	return PG_HOOK_ALLOW;
+}
+
+/* Packet to facts, as it leaves. */
+SEC("cgroup_skb/egress")
+int judge_parse_egress(struct __sk_buff *skb)
+{
+	struct judge_case *taken = judge_take();
+	struct pg_facts facts = {};
+	struct pg_packet packet = {};
+
+	if (!taken)
+		return PG_HOOK_ALLOW;
+	pg_read_packet(skb, true, &facts, &packet);
+	judge_put(taken, &facts, &packet);
+	return PG_HOOK_ALLOW;
+}
+
+/* Packet to reason, with the sender's and the receiver's socket. */
+SEC("cgroup_skb/egress")
+int judge_path(struct __sk_buff *skb)
+{
+	struct judge_case *taken = judge_take();
+	struct pg_facts facts = {};
+	struct pg_packet packet = {};
+
+	if (!taken)
+		return PG_HOOK_ALLOW;
+	pg_read_egress_facts(skb, &taken->header, &facts);
+	judge_put(taken, &facts, &packet);
+	taken->reason = pg_decide(&taken->header, &facts);
+	return PG_HOOK_ALLOW;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause */
+/* What the test programs of judge.bpf.c and the tests hand each other. */
+#pragma once
+
+#include <phasegate/abi/header.h>
+#include <phasegate/abi/reason.h>
+
+#include "facts.h"
+
+/* Cases of one test run: the program is repeated and takes the next one each time. */
+#define JUDGE_BATCH 512
+
+struct judge_case {
+	struct pg_header header;
+	struct pg_facts facts; /* input of judge_decide; output of the others */
+	__u32 reason;	       /* enum pg_reason */
+	__u8 tcp_flags;
+	__u8 icmp_type;
+	__u8 tcp_payload;
+	__u8 reserved;
+};
+PG_ASSERT_SIZE(struct judge_case, 264);

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "check.h"
+#include "judge.skel.h"
+
+#define ETHERNET_HEADER 14
+#define ROOT_NEEDED	"bpf() and a network namespace of one's own need root"
+
+static void __attribute__((noreturn)) fail(const char *what)
+{
+	fprintf(stderr, "%s: %s\n", what, strerror(errno));
+	exit(EXIT_FAILURE);
+}
+
+/* Slot 0 is never filled, and the last set's slot is beyond the end of the outer maps. */
+static __u32 slot_of(size_t set, size_t sets)
+{
+	return set + 1 == sets ? PG_SLOT_MAX : (__u32)set + 1;
+}
+
+static int inner_map(struct bpf_map *outer, enum bpf_map_type type, __u32 key, __u32 value,
+		     __u32 flags, __u32 slot)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = flags);
+	int fd = bpf_map_create(type, "judge_inner", key, value, 2 * MODEL_LIST_MAX, &options);
+
+	if (fd < 0)
+		fail("creating an inner map");
+	if (bpf_map_update_elem(bpf_map__fd(outer), &slot, &fd, BPF_ANY))
+		fail("filling a slot");
+	return fd;
+}
+
+static void make_sets(struct lab *lab)
+{
+	static const struct {
+		enum bpf_map_type type;
+		__u32 key;
+	} kinds[PG_TABLE_COUNT] = {
+#define PG_X(symbol, map, map_type, key_type) {map_type, sizeof(key_type)},
+		PG_TABLES(PG_X)
+#undef PG_X
+	};
+	struct bpf_map *outer[PG_TABLE_COUNT] = {
+#define PG_X(symbol, map, map_type, key_type) lab->skeleton->maps.map,
+		PG_TABLES(PG_X)
+#undef PG_X
+	};
+
+	for (size_t i = 0; i < LAB_SETS; i++) {
+		for (size_t j = 0; j < PG_TABLE_COUNT; j++) {
+			struct model_table *table = &lab->sets[i].tables[j];
+			const __u32 flags =
+				kinds[j].type == BPF_MAP_TYPE_LPM_TRIE ? BPF_F_NO_PREALLOC : 0;
+
+			lab->table_fds[i][j] = -1;
+			table->exists =
+				i < LAB_WHOLE_SETS ||
+				(i < LAB_WHOLE_SETS + PG_TABLE_COUNT && j != i - LAB_WHOLE_SETS);
+			if (table->exists)
+				lab->table_fds[i][j] = inner_map(outer[j], kinds[j].type,
+								 kinds[j].key, sizeof(pg_set_value),
+								 flags, slot_of(i, LAB_SETS));
+		}
+	}
+	for (size_t i = 0; i < LAB_LEARNED; i++) {
+		lab->learned_fds[i] = -1;
+		lab->learned[i].exists = i < LAB_WHOLE_LEARNED;
+		if (lab->learned[i].exists)
+			lab->learned_fds[i] =
+				inner_map(lab->skeleton->maps.pg_learned_sets, BPF_MAP_TYPE_HASH,
+					  sizeof(struct pg_addr), sizeof(struct pg_learned),
+					  BPF_F_NO_PREALLOC, slot_of(i, LAB_LEARNED));
+	}
+}
+
+void lab_open(struct lab *lab)
+{
+	memset(lab, 0, sizeof(*lab));
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (geteuid()) {
+		printf("1..0 # SKIP " ROOT_NEEDED "\n");
+		exit(CHECK_SKIPPED);
+	}
+	if (unshare(CLONE_NEWNET))
+		fail("entering a network namespace");
+	lab->skeleton = judge_bpf__open_and_load();
+	if (!lab->skeleton)
+		fail("loading the test programs");
+	lab->cases_bytes = JUDGE_BATCH * sizeof(struct judge_case);
+	lab->cases = mmap(NULL, lab->cases_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+			  bpf_map__fd(lab->skeleton->maps.judge_cases), 0);
+	if (lab->cases == MAP_FAILED)
+		fail("mapping the cases");
+	make_sets(lab);
+}
+
+void lab_close(struct lab *lab)
+{
+	for (size_t i = 0; i < LAB_SETS; i++)
+		for (size_t j = 0; j < PG_TABLE_COUNT; j++)
+			if (lab->table_fds[i][j] >= 0)
+				close(lab->table_fds[i][j]);
+	for (size_t i = 0; i < LAB_LEARNED; i++)
+		if (lab->learned_fds[i] >= 0)
+			close(lab->learned_fds[i]);
+	munmap(lab->cases, lab->cases_bytes);
+	judge_bpf__destroy(lab->skeleton);
+}
+
+static void clear(int fd)
+{
+	uint8_t key[32];
+
+	while (!bpf_map_get_next_key(fd, NULL, key))
+		if (bpf_map_delete_elem(fd, key))
+			fail("clearing a set");
+}
+
+static void fill_table(int fd, enum pg_table table, const struct model_prefix *prefix)
+{
+	const struct pg_addr addr = lab_address(&prefix->address);
+	const pg_set_value present = 1;
+	struct pg_prefix4_key key4 = {.length = prefix->length};
+	struct pg_prefix6_key key6 = {.length = prefix->length};
+	const void *key = NULL;
+
+	switch (table) {
+	case PG_TABLE_EXACT4:
+		key = &addr.word[3];
+		break;
+	case PG_TABLE_PREFIX4:
+		memcpy(key4.addr, prefix->address.octets, sizeof(key4.addr));
+		key = &key4;
+		break;
+	case PG_TABLE_EXACT6:
+		key = &addr;
+		break;
+	case PG_TABLE_PREFIX6:
+		memcpy(key6.addr, prefix->address.octets, sizeof(key6.addr));
+		key = &key6;
+		break;
+	case PG_TABLE_COUNT:
+		return;
+	}
+	if (bpf_map_update_elem(fd, key, &present, BPF_ANY))
+		fail("filling a table");
+}
+
+void lab_fill(struct lab *lab)
+{
+	for (size_t i = 0; i < LAB_SETS; i++) {
+		for (size_t j = 0; j < PG_TABLE_COUNT; j++) {
+			const struct model_table *table = &lab->sets[i].tables[j];
+
+			if (!table->exists)
+				continue;
+			clear(lab->table_fds[i][j]);
+			for (size_t k = 0; k < table->count; k++)
+				fill_table(lab->table_fds[i][j], (enum pg_table)j, &table->list[k]);
+		}
+	}
+	for (size_t i = 0; i < LAB_LEARNED; i++) {
+		const struct model_learned *learned = &lab->learned[i];
+
+		if (!learned->exists)
+			continue;
+		clear(lab->learned_fds[i]);
+		for (size_t j = 0; j < learned->count; j++) {
+			const struct pg_addr addr = lab_address(&learned->list[j]);
+			/* One is the past of every machine, the other the future. */
+			const struct pg_learned value = {
+				.expires = learned->expired[j] ? 1 : UINT64_MAX};
+
+			if (bpf_map_update_elem(lab->learned_fds[i], &addr, &value, BPF_ANY))
+				fail("filling a learned set");
+		}
+	}
+}
+
+struct pg_addr lab_address(const struct model_address *address)
+{
+	struct pg_addr addr = {};
+
+	if (address->family == 4) {
+		addr.word[2] = htonl(0xffff);
+		memcpy(&addr.word[3], address->octets, 4);
+	} else if (address->family == 6) {
+		memcpy(&addr, address->octets, sizeof(addr));
+	}
+	return addr;
+}
+
+static __u8 table_bits(const bool *named)
+{
+	__u8 bits = 0;
+
+	for (unsigned int i = 0; i < PG_TABLE_COUNT; i++)
+		bits |= (__u8)(named[i] ? 1U << i : 0);
+	return bits;
+}
+
+struct pg_header lab_header(const struct lab *lab, const struct model_policy *policy)
+{
+	struct pg_header header = {
+		.magic = policy->installed ? PG_HEADER_MAGIC : PG_HEADER_MAGIC + 1,
+		.phase = (__u8)policy->phase,
+		.env_id = 0x1234,
+		.flags = policy->check_source ? PG_HEADER_CHECK_SOURCE : 0,
+		.ceiling_tables = table_bits(policy->ceiling_named),
+	};
+
+	if (policy->ceiling)
+		header.ceiling = slot_of((size_t)(policy->ceiling - lab->sets), LAB_SETS);
+	for (size_t i = 0; i < PG_PHASE_COUNT; i++) {
+		const struct model_phase *phase = &policy->phases[i];
+		struct pg_phase_slot *slot = &header.phases[i];
+
+		slot->mode = (__u8)phase->mode;
+		slot->tables = table_bits(phase->named);
+		if (phase->set)
+			slot->set = slot_of((size_t)(phase->set - lab->sets), LAB_SETS);
+		if (phase->learned)
+			slot->learned =
+				slot_of((size_t)(phase->learned - lab->learned), LAB_LEARNED);
+		if (phase->dns_resolver)
+			slot->flags |= PG_PHASE_DNS_RESOLVER;
+		if (phase->dns_redirect)
+			slot->flags |= PG_PHASE_DNS_REDIRECT;
+	}
+	for (size_t i = 0; i < PG_RESOLVER_MAX; i++) {
+		if (!policy->resolvers[i].given)
+			continue;
+		header.resolvers[i].addr = lab_address(&policy->resolvers[i].address);
+		header.resolvers[i].port = htons(policy->resolvers[i].port);
+	}
+	return header;
+}
+
+struct pg_facts lab_facts(const struct model_facts *facts)
+{
+	static const __u8 defects[] = {
+		[MODEL_SOUND] = 0,
+		[MODEL_TRUNCATED] = PG_REASON_TRUNCATED,
+		[MODEL_FRAGMENT] = PG_REASON_FRAGMENT,
+		[MODEL_IP_OPTIONS] = PG_REASON_IP_OPTIONS,
+		[MODEL_EXTENSION] = PG_REASON_EXTENSION,
+	};
+	const struct {
+		bool holds;
+		unsigned int bit;
+	} bits[] = {
+		{facts->packet, PG_FACT_PACKET},	 {facts->ipv6_header, PG_FACT_IPV6},
+		{facts->kernel_nd, PG_FACT_KERNEL_ND},	 {facts->listener, PG_FACT_LISTENER},
+		{facts->own_source, PG_FACT_OWN_SOURCE}, {facts->accepted, PG_FACT_ACCEPTED},
+		{facts->inbound, PG_FACT_INBOUND},	 {facts->reset, PG_FACT_RESET},
+		{facts->loopback, PG_FACT_LOOPBACK},	 {facts->established, PG_FACT_ESTABLISHED},
+	};
+	struct pg_facts out = {
+		.remote = lab_address(&facts->remote),
+		.remote_port = htons(facts->remote_port),
+		.protocol = facts->protocol,
+		.defect = defects[facts->defect],
+	};
+
+	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
+		if (bits[i].holds)
+			out.bits |= (__u16)bits[i].bit;
+	return out;
+}
+
+int lab_run(struct lab *lab, const struct bpf_program *program, const struct lab_frame *frame,
+	    unsigned int repeat)
+{
+	uint8_t data[ETHERNET_HEADER + LAB_PACKET_MAX] = {};
+	struct __sk_buff context = {.ifindex = frame->ifindex, .gso_size = frame->gso_size};
+	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = data,
+		    .data_size_in = (__u32)(ETHERNET_HEADER + frame->size), .repeat = (int)repeat);
+
+	if (frame->size > LAB_PACKET_MAX) {
+		errno = EMSGSIZE;
+		return -1;
+	}
+	if (frame->ifindex || frame->gso_size) {
+		options.ctx_in = &context;
+		options.ctx_size_in = sizeof(context);
+	}
+	data[12] = (uint8_t)(frame->ethertype >> 8);
+	data[13] = (uint8_t)frame->ethertype;
+	memcpy(data + ETHERNET_HEADER, frame->octets, frame->size);
+	lab->skeleton->bss->judge_next = 0;
+	if (bpf_prog_test_run_opts(bpf_program__fd(program), &options))
+		return -1;
+	return (int)options.retval;
+}
+
+void lab_decide(struct lab *lab, unsigned int count)
+{
+	static const uint8_t nothing[40] = {0x45};
+	const struct lab_frame frame = {.ethertype = 0x0800,
+					.octets = nothing,
+					.size = sizeof(nothing)};
+
+	if (lab_run(lab, lab->skeleton->progs.judge_decide, &frame, count) != 1 ||
+	    lab->skeleton->bss->judge_next != count)
+		fail("running judge_decide");
+}
+
+struct model_address lab_parse(const char *text)
+{
+	struct model_address address = {.family = strchr(text, ':') ? 6 : 4};
+
+	if (inet_pton(address.family == 4 ? AF_INET : AF_INET6, text, address.octets) != 1)
+		fail(text);
+	return address;
+}
+
+const char *lab_reason_name(unsigned int reason)
+{
+	switch ((enum pg_reason)reason) {
+#define PG_X(symbol, value, verdict, name, text) \
+	case PG_REASON_##symbol: \
+		return name;
+		PG_REASONS(PG_X)
+#undef PG_X
+	}
+	return "(no reason)";
+}
+
+uint64_t lab_seed(void)
+{
+	const char *text = getenv("PHASEGATE_TEST_SEED");
+	struct timespec now;
+	uint64_t seed;
+
+	if (text) {
+		seed = strtoull(text, NULL, 0);
+	} else {
+		clock_gettime(CLOCK_REALTIME, &now);
+		seed = (uint64_t)now.tv_sec * 1000000007U ^ (uint64_t)now.tv_nsec;
+	}
+	printf("# PHASEGATE_TEST_SEED=%llu\n", (unsigned long long)seed);
+	return seed;
+}
+
+unsigned long lab_case_count(unsigned long otherwise)
+{
+	const char *text = getenv("PHASEGATE_TEST_CASES");
+
+	return text ? strtoul(text, NULL, 0) : otherwise;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernel side must answer, said a second time: plain lists and flags, in the order of
+ * docs/verdicts.md, without maps, masks or any code of bpf/. Only the words are shared (reasons,
+ * modes).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <phasegate/abi/mode.h>
+#include <phasegate/abi/reason.h>
+#include <phasegate/abi/set.h>
+
+#define MODEL_LIST_MAX 8
+
+struct model_address {
+	unsigned int family; /* 4 or 6; of the header or sockaddr, so ::ffff:10.0.0.1 can be 6 */
+	uint8_t octets[16];
+};
+
+struct model_prefix {
+	struct model_address address;
+	unsigned int length;
+};
+
+struct model_table {
+	bool exists;
+	size_t count;
+	struct model_prefix list[MODEL_LIST_MAX];
+};
+
+struct model_set {
+	struct model_table tables[PG_TABLE_COUNT];
+};
+
+struct model_learned {
+	bool exists;
+	size_t count;
+	struct model_address list[MODEL_LIST_MAX];
+	bool expired[MODEL_LIST_MAX];
+};
+
+struct model_phase {
+	unsigned int mode;
+	const struct model_set *set;
+	bool named[PG_TABLE_COUNT];	     /* the tables that the policy says the set has */
+	const struct model_learned *learned; /* NULL: none */
+	bool dns_resolver, dns_redirect;
+};
+
+struct model_endpoint {
+	bool given;
+	struct model_address address;
+	uint16_t port;
+};
+
+struct model_policy {
+	bool installed;
+	unsigned int phase;
+	struct model_phase phases[PG_PHASE_COUNT];
+	const struct model_set *ceiling;
+	bool ceiling_named[PG_TABLE_COUNT];
+	bool check_source;
+	struct model_endpoint resolvers[3];
+};
+
+enum model_defect {
+	MODEL_SOUND,
+	MODEL_TRUNCATED,
+	MODEL_FRAGMENT,
+	MODEL_IP_OPTIONS,
+	MODEL_EXTENSION,
+};
+
+struct model_facts {
+	bool packet; /* from a packet's header, not from a sockaddr */
+	bool ipv6_header;
+	bool kernel_nd, listener, own_source, accepted, inbound, reset, loopback, established;
+	enum model_defect defect;
+	struct model_address remote;
+	uint16_t remote_port;
+	uint8_t protocol;
+};
+
+enum pg_reason model_judge(const struct model_policy *policy, const struct model_facts *facts);
+
+/* What can be read off a packet, which starts with its IP header. */
+struct model_packet {
+	enum model_defect defect;
+	bool ipv6_header;
+	bool addressed; /* source and destination could be read */
+	struct model_address source, destination;
+	/* The rest only if there is no defect. */
+	uint8_t protocol;
+	bool ported;
+	uint16_t source_port, destination_port;
+	bool opens; /* first segment of a TCP connection */
+	bool tcp;
+	uint8_t tcp_flags;
+	bool tcp_payload;
+	/* Also of ICMPv6 directly behind a hop-by-hop header of eight octets. */
+	bool icmpv6;
+	uint8_t icmp_type;
+};
+
+void model_read_packet(unsigned int ethertype, const uint8_t *octets, size_t size,
+		       struct model_packet *ret);
+
+bool model_is_loopback(const struct model_address *address);

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model.h"
+
+#include <string.h>
+
+#include <phasegate/abi/mode.h>
+
+#define NONE (-1)
+
+enum found {
+	FOUND,
+	NOT_FOUND,
+	CANNOT_READ,
+};
+
+static bool all_zero(const uint8_t *octets, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (octets[i])
+			return false;
+	return true;
+}
+
+static bool is_mapped(const struct model_address *address)
+{
+	return address->family == 6 && all_zero(address->octets, 10) &&
+	       address->octets[10] == 0xff && address->octets[11] == 0xff;
+}
+
+/* An IPv4-mapped address means its IPv4 address. */
+static struct model_address meant(const struct model_address *address)
+{
+	struct model_address v4 = {.family = 4};
+
+	if (!is_mapped(address))
+		return *address;
+	memcpy(v4.octets, address->octets + 12, 4);
+	return v4;
+}
+
+static bool same(const struct model_address *a, const struct model_address *b)
+{
+	const struct model_address x = meant(a), y = meant(b);
+
+	return x.family == y.family && !memcmp(x.octets, y.octets, x.family == 4 ? 4 : 16);
+}
+
+bool model_is_loopback(const struct model_address *address)
+{
+	const struct model_address real = meant(address);
+
+	if (real.family == 4)
+		return real.octets[0] == 127;
+	return all_zero(real.octets, 15) && real.octets[15] == 1;
+}
+
+static bool covers(const struct model_prefix *prefix, const struct model_address *address)
+{
+	if (prefix->address.family != address->family)
+		return false;
+	for (unsigned int bit = 0; bit < prefix->length; bit++) {
+		const uint8_t mask = (uint8_t)(0x80 >> bit % 8);
+
+		if ((prefix->address.octets[bit / 8] ^ address->octets[bit / 8]) & mask)
+			return false;
+	}
+	return true;
+}
+
+static enum found look_in_table(const struct model_table *table,
+				const struct model_address *address)
+{
+	if (!table->exists)
+		return CANNOT_READ;
+	for (size_t i = 0; i < table->count; i++)
+		if (covers(&table->list[i], address))
+			return FOUND;
+	return NOT_FOUND;
+}
+
+/* Single addresses first, then ranges; a table that has to be read and is missing is a fault. */
+static enum found look_in_set(const struct model_set *set, const bool *named,
+			      const struct model_address *address)
+{
+	const struct model_address real = meant(address);
+	const enum pg_table order[2] = {
+		real.family == 4 ? PG_TABLE_EXACT4 : PG_TABLE_EXACT6,
+		real.family == 4 ? PG_TABLE_PREFIX4 : PG_TABLE_PREFIX6,
+	};
+
+	for (size_t i = 0; i < 2; i++) {
+		enum found found = NOT_FOUND;
+
+		if (named[order[i]])
+			found = look_in_table(&set->tables[order[i]], &real);
+		if (found != NOT_FOUND)
+			return found;
+	}
+	return NOT_FOUND;
+}
+
+/* Rule 1 */
+static int rule_state(const struct model_policy *policy)
+{
+	if (!policy->installed)
+		return PG_REASON_NO_POLICY;
+	if (policy->phase >= PG_PHASE_COUNT)
+		return PG_REASON_UNREADABLE;
+	switch (policy->phases[policy->phase].mode) {
+	case PG_MODE_NO_NETWORK:
+	case PG_MODE_ALLOWLIST:
+	case PG_MODE_PUBLIC:
+		return NONE;
+	}
+	return PG_REASON_UNREADABLE;
+}
+
+/* Rule 4: what hides its destination, or can change it, is never below the ceiling. */
+static int rule_operator(const struct model_policy *policy, const struct model_facts *facts)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < PG_TABLE_COUNT; i++)
+		any |= policy->ceiling_named[i];
+	if (!any)
+		return NONE;
+	switch (facts->defect) {
+	case MODEL_SOUND:
+		break;
+	case MODEL_FRAGMENT:
+		if (facts->ipv6_header)
+			return PG_REASON_OPERATOR;
+		break;
+	case MODEL_TRUNCATED:
+	case MODEL_IP_OPTIONS:
+	case MODEL_EXTENSION:
+		return PG_REASON_OPERATOR;
+	}
+	switch (look_in_set(policy->ceiling, policy->ceiling_named, &facts->remote)) {
+	case FOUND:
+		return PG_REASON_OPERATOR;
+	case CANNOT_READ:
+		return PG_REASON_UNREADABLE;
+	case NOT_FOUND:
+		break;
+	}
+	return NONE;
+}
+
+static int rule_defect(const struct model_facts *facts)
+{
+	switch (facts->defect) {
+	case MODEL_SOUND:
+		break;
+	case MODEL_TRUNCATED:
+		return PG_REASON_TRUNCATED;
+	case MODEL_FRAGMENT:
+		return PG_REASON_FRAGMENT;
+	case MODEL_IP_OPTIONS:
+		return PG_REASON_IP_OPTIONS;
+	case MODEL_EXTENSION:
+		return PG_REASON_EXTENSION;
+	}
+	return NONE;
+}
+
+/* Rule 7 and 8 */
+static int rule_not_outbound(const struct model_facts *facts)
+{
+	if (facts->accepted)
+		return PG_REASON_ACCEPTED;
+	if (facts->inbound)
+		return PG_REASON_INBOUND;
+	if (facts->reset)
+		return PG_REASON_RESET;
+	if (facts->loopback)
+		return PG_REASON_LOOPBACK;
+	return NONE;
+}
+
+/* ::ffff:a.b.c.d, ::a.b.c.d and :: in an IPv6 header, but not ::1 */
+static bool has_odd_form(const struct model_facts *facts)
+{
+	if (!facts->ipv6_header)
+		return false;
+	if (is_mapped(&facts->remote))
+		return true;
+	return all_zero(facts->remote.octets, 12) && !model_is_loopback(&facts->remote);
+}
+
+static bool opened_by_entries(uint8_t protocol)
+{
+	static const uint8_t opened[] = {6 /* TCP */,	 17 /* UDP */, 136 /* UDP-Lite */,
+					 132 /* SCTP */, 1 /* ICMP */, 58 /* ICMPv6 */};
+
+	return memchr(opened, protocol, sizeof(opened));
+}
+
+static bool is_resolver(const struct model_policy *policy, const struct model_facts *facts)
+{
+	for (size_t i = 0; i < 3; i++) {
+		const struct model_endpoint *resolver = &policy->resolvers[i];
+
+		if (resolver->given && resolver->port == facts->remote_port &&
+		    same(&resolver->address, &facts->remote))
+			return true;
+	}
+	return false;
+}
+
+static enum pg_reason rule_learned(const struct model_learned *learned,
+				   const struct model_facts *facts)
+{
+	if (!learned)
+		return PG_REASON_NOT_ALLOWED;
+	if (!learned->exists)
+		return PG_REASON_UNREADABLE;
+	for (size_t i = 0; i < learned->count; i++) {
+		if (!same(&learned->list[i], &facts->remote))
+			continue;
+		if (!learned->expired[i])
+			return PG_REASON_LEARNED;
+		return facts->established ? PG_REASON_DRAINING : PG_REASON_EXPIRED;
+	}
+	return PG_REASON_NOT_ALLOWED;
+}
+
+/* Rule 9 and 10 */
+static enum pg_reason rule_destination(const struct model_policy *policy,
+				       const struct model_facts *facts)
+{
+	const struct model_phase *phase = &policy->phases[policy->phase];
+	const bool dns =
+		facts->remote_port == 53 && (facts->protocol == 6 || facts->protocol == 17);
+
+	if (has_odd_form(facts))
+		return PG_REASON_ADDRESS_FORM;
+	if (phase->mode == PG_MODE_NO_NETWORK)
+		return PG_REASON_NOT_ALLOWED;
+	if (!opened_by_entries(facts->protocol))
+		return PG_REASON_PROTOCOL;
+	if (dns && phase->dns_redirect)
+		return PG_REASON_NOT_ALLOWED;
+	if (dns && phase->dns_resolver && is_resolver(policy, facts))
+		return PG_REASON_RESOLVER;
+	switch (look_in_set(phase->set, phase->named, &facts->remote)) {
+	case FOUND:
+		return PG_REASON_ENTRY;
+	case CANNOT_READ:
+		return PG_REASON_UNREADABLE;
+	case NOT_FOUND:
+		break;
+	}
+	return rule_learned(phase->learned, facts);
+}
+
+enum pg_reason model_judge(const struct model_policy *policy, const struct model_facts *facts)
+{
+	const struct model_phase *phase;
+	int reason = rule_state(policy);
+
+	if (reason != NONE)
+		return (enum pg_reason)reason;
+	phase = &policy->phases[policy->phase];
+	if (facts->kernel_nd)
+		return PG_REASON_KERNEL_ND;
+	if (facts->listener && phase->dns_redirect)
+		return PG_REASON_LISTENER;
+	reason = rule_operator(policy, facts);
+	if (reason != NONE)
+		return (enum pg_reason)reason;
+	if (phase->mode == PG_MODE_PUBLIC)
+		return PG_REASON_PUBLIC;
+	if (facts->packet && policy->check_source && !facts->own_source)
+		return PG_REASON_SOURCE;
+	reason = rule_defect(facts);
+	if (reason == NONE)
+		reason = rule_not_outbound(facts);
+	return reason == NONE ? rule_destination(policy, facts) : (enum pg_reason)reason;
+}
