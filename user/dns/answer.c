@@ -281,30 +281,30 @@ static int read_question(struct message *message, const struct wire_name *name, 
 	return 0;
 }
 
-int pg_answer_addresses(const uint8_t *data, size_t size, const char *text, uint16_t type,
+int pg_answer_addresses(const uint8_t *message, size_t size, const char *name, uint16_t type,
 			pg_answer_sink sink, void *userdata)
 {
-	struct message message = {.data = data, .size = size};
+	struct message parsed = {.data = message, .size = size};
 	uint32_t ttl = INT32_MAX;
-	struct wire_name name;
+	struct wire_name wire;
 	unsigned int steps = 0;
 	int r;
 
-	r = encode_name(text, &name);
+	r = encode_name(name, &wire);
 	if (r < 0)
 		return r;
-	r = read_question(&message, &name, type);
+	r = read_question(&parsed, &wire, type);
 	if (r < 0)
 		return r;
 	do {
-		r = follow_cname(&message, &name, &ttl);
+		r = follow_cname(&parsed, &wire, &ttl);
 		if (r < 0)
 			return r;
 		if (r > 0 && ++steps > PG_ANSWER_CHAIN_MAX)
 			return -ELOOP;
 	} while (r > 0);
-	r = walk_addresses(&message, &name, type, ttl, NULL, NULL);
+	r = walk_addresses(&parsed, &wire, type, ttl, NULL, NULL);
 	if (r <= 0)
 		return r;
-	return walk_addresses(&message, &name, type, ttl, sink, userdata);
+	return walk_addresses(&parsed, &wire, type, ttl, sink, userdata);
 }

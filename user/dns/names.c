@@ -272,47 +272,47 @@ static int allocate(const char *const *texts, size_t count, struct pg_names **re
 }
 
 int pg_names_new_tuned(const struct pg_names_tuning *tuning, const struct pg_endpoint *servers,
-		       size_t server_count, const char *const *texts, size_t count,
+		       size_t server_count, const char *const *names, size_t name_count,
 		       pg_names_learned learned, void *userdata, struct pg_names **ret_names,
 		       struct pg_error *err)
 {
-	PG_CLEANUP(pg_names_freep) struct pg_names *names = NULL;
+	PG_CLEANUP(pg_names_freep) struct pg_names *fresh = NULL;
 	int r;
 
 	/* pg_names_load() returns a number of names. */
-	if (count > INT_MAX)
-		return pg_fail(err, -E2BIG, "%zu names are too many to look up", count);
-	if (allocate(texts, count, &names) < 0)
-		return pg_fail(err, -ENOMEM, "no memory for the lookups of %zu names", count);
-	names->tuning = *tuning;
-	names->learned = learned;
-	names->userdata = userdata;
-	r = open_descriptors(names, err);
+	if (name_count > INT_MAX)
+		return pg_fail(err, -E2BIG, "%zu names are too many to look up", name_count);
+	if (allocate(names, name_count, &fresh) < 0)
+		return pg_fail(err, -ENOMEM, "no memory for the lookups of %zu names", name_count);
+	fresh->tuning = *tuning;
+	fresh->learned = learned;
+	fresh->userdata = userdata;
+	r = open_descriptors(fresh, err);
 	if (r < 0)
 		return r;
-	r = pg_upstream_new(servers, server_count, names->epoll_fd, tuning->attempt_ms, on_answer,
-			    names, &names->upstream, err);
+	r = pg_upstream_new(servers, server_count, fresh->epoll_fd, tuning->attempt_ms, on_answer,
+			    fresh, &fresh->upstream, err);
 	if (r < 0)
 		return r;
-	r = arm(names, false, err);
+	r = arm(fresh, false, err);
 	if (r < 0)
 		return r;
-	*ret_names = PG_TAKE_PTR(names);
+	*ret_names = PG_TAKE_PTR(fresh);
 	return 0;
 }
 
-int pg_names_new(const struct pg_endpoint *servers, size_t server_count, const char *const *texts,
-		 size_t count, pg_names_learned learned, void *userdata,
+int pg_names_new(const struct pg_endpoint *servers, size_t server_count, const char *const *names,
+		 size_t name_count, pg_names_learned learned, void *userdata,
 		 struct pg_names **ret_names, struct pg_error *err)
 {
 	static const struct pg_names_tuning tuning = {
-		.ttl_floor_ms = PG_NAMES_TTL_FLOOR_S * 1000,
-		.retry_ms = PG_NAMES_RETRY_S * 1000,
+		.ttl_floor_ms = PG_NAMES_TTL_FLOOR_S * 1000UL,
+		.retry_ms = PG_NAMES_RETRY_S * 1000UL,
 		.attempt_ms = PG_UPSTREAM_ATTEMPT_MS,
 	};
 
-	return pg_names_new_tuned(&tuning, servers, server_count, texts, count, learned, userdata,
-				  ret_names, err);
+	return pg_names_new_tuned(&tuning, servers, server_count, names, name_count, learned,
+				  userdata, ret_names, err);
 }
 
 void pg_names_free(struct pg_names *names)

@@ -15,13 +15,13 @@
 #include "net/addr.h"
 
 /* Loading a policy never waits longer than this for DNS. */
-#define PG_NAMES_LOAD_MS 5000
+#define PG_NAMES_LOAD_MS     5000
 /* Queries under way at once; more would overrun a resolver's socket buffer. */
-#define PG_NAMES_IN_FLIGHT 128
+#define PG_NAMES_IN_FLIGHT   128
 /* A name is asked again after max(TTL, this), so that TTL 0 cannot make a busy loop. */
 #define PG_NAMES_TTL_FLOOR_S 30
 /* How soon a name that failed is tried again. */
-#define PG_NAMES_RETRY_S 10
+#define PG_NAMES_RETRY_S     10
 
 struct pg_names;
 

@@ -282,7 +282,7 @@ void pg_upstream_event(struct pg_upstream *upstream, uint64_t data, uint32_t eve
 	bool readable = events & (EPOLLIN | EPOLLHUP | EPOLLERR);
 
 	ares_process_fd(upstream->servers[index].channel, readable ? fd : ARES_SOCKET_BAD,
-			events & EPOLLOUT ? fd : ARES_SOCKET_BAD);
+			(events & EPOLLOUT) ? fd : ARES_SOCKET_BAD);
 }
 
 void pg_upstream_time_out(struct pg_upstream *upstream)

@@ -28,6 +28,7 @@ struct fake_rule {
 	unsigned int absent_first; /* so many queries get NXDOMAIN */
 	unsigned int absent_after; /* after so many, if not 0, all get NXDOMAIN */
 	bool truncate;		   /* over UDP */
+	bool no_edns;		   /* FORMERR to a query with an OPT record */
 	bool forge_first; /* send answers with a wrong id and a wrong question before the right one
 			   */
 	struct dns_record records[FAKE_RECORDS_MAX];
@@ -162,6 +163,8 @@ static inline void fake_answer(struct fake_server *server, const struct fake_que
 	if (rule->forge_first)
 		fake_forge(server, query, id, name, type);
 	rcode = fake_rcode(rule, n);
+	if (rule->no_edns && query->data[11] > 0)
+		rcode = ns_r_formerr;
 	dns_begin(&message, id, 0x8180 | rcode, name, type);
 	if (rule->truncate && tcp_fd < 0) {
 		message.data[2] |= 0x02;

@@ -279,6 +279,20 @@ Test(names, a_failing_server_is_asked_again)
 	cr_expect_eq(rules[0].asked, 3);
 }
 
+Test(names, a_server_without_edns)
+{
+	struct fake_rule rules[] = {
+		{.name = "api.example.com",
+		 .type = ns_t_a,
+		 .no_edns = true,
+		 .records = {{"api.example.com", ns_t_a, 60, "192.0.2.1"}}},
+		{.name = "api.example.com", .type = ns_t_aaaa, .no_edns = true},
+	};
+
+	expect_load(rules, 2, api, 1, "0:192.0.2.1/60 ", NULL);
+	cr_expect_eq(rules[0].asked, 2);
+}
+
 Test(names, servfail_names_its_reason)
 {
 	struct fake_rule rules[] = {{.name = "api.example.com", .rcode = ns_r_servfail}};

@@ -243,7 +243,7 @@ static void write_conf(char path[static 32], const char *text)
 {
 	int fd;
 
-	strcpy(path, "/tmp/resolv.XXXXXX");
+	snprintf(path, 32, "/tmp/resolv.XXXXXX");
 	fd = mkostemp(path, O_CLOEXEC);
 	cr_assert_geq(fd, 0);
 	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
