@@ -3,7 +3,8 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <string.h>
+
+#include <bpf/libbpf.h>
 
 #include "kernel/probe_internal.h"
 
@@ -64,6 +65,8 @@ void pg_probe_emit(struct pg_probe *probe, const struct pg_probe_report *report)
 int pg_probe_all(pg_probe_sink sink, void *userdata, struct pg_error *err)
 {
 	struct pg_probe probe = {.sink = sink, .userdata = userdata, .err = err};
+	/* What fails here is reported, not printed. */
+	const libbpf_print_fn_t print = libbpf_set_print(NULL);
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(checks); i++) {
 		struct pg_probe_report report = {.name = checks[i].name};
@@ -74,6 +77,7 @@ int pg_probe_all(pg_probe_sink sink, void *userdata, struct pg_error *err)
 	pg_probe_maps(&probe);
 	pg_probe_helpers(&probe);
 	pg_probe_hooks(&probe);
+	libbpf_set_print(print);
 	return probe.failed > 0 ? -EOPNOTSUPP : 0;
 }
 

@@ -2,20 +2,37 @@
 /* The BPF helpers that the programs call, by the verifier's answer. */
 #include "kernel/probe_internal.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+struct helper {
+	const char *name, *since;
+	enum bpf_prog_type type;
+	enum bpf_func_id id;
+	bool optional;
+};
+
+static void probe_helper(struct pg_probe_report *report, const struct helper *helper)
+{
+	/* libbpf takes every failure but the verifier's "unknown func" for a yes. */
+	if (libbpf_probe_bpf_prog_type(helper->type, NULL) <= 0) {
+		pg_probe_found(report, "not known, since no program can be loaded");
+		if (!helper->optional)
+			pg_probe_lacks(report, PG_PROBE_FAILED, "as for the hooks below");
+	} else if (libbpf_probe_bpf_helper(helper->type, helper->id, NULL) > 0) {
+		pg_probe_found(report, "available");
+	} else if (helper->optional) {
+		pg_probe_found(report, "not available (since Linux %s); not needed", helper->since);
+	} else {
+		pg_probe_found(report, "not available");
+		pg_probe_lacks(report, PG_PROBE_FAILED,
+			       "use Linux %s or newer with CONFIG_CGROUP_BPF", helper->since);
+	}
+}
+
 void pg_probe_helpers(struct pg_probe *probe)
 {
-	static const struct {
-		const char *name, *since;
-		enum bpf_prog_type type;
-		enum bpf_func_id helper;
-		bool optional;
-	} helpers[] = {
+	static const struct helper helpers[] = {
 #define SKB  BPF_PROG_TYPE_CGROUP_SKB
 #define ADDR BPF_PROG_TYPE_CGROUP_SOCK_ADDR
 		{"helper.sk_storage_get", "5.2", SKB, BPF_FUNC_sk_storage_get, false},
@@ -34,21 +51,8 @@ void pg_probe_helpers(struct pg_probe *probe)
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(helpers); i++) {
 		struct pg_probe_report report = {.name = helpers[i].name};
-		int r = libbpf_probe_bpf_helper(helpers[i].type, helpers[i].helper, NULL);
 
-		if (r > 0) {
-			pg_probe_found(&report, "available");
-		} else if (helpers[i].optional) {
-			pg_probe_found(&report, "not available (since Linux %s); not needed",
-				       helpers[i].since);
-		} else {
-			pg_probe_found(&report, "not available%s%s", r < 0 ? ": " : "",
-				       r < 0 ? strerror(-r) : "");
-			pg_probe_lacks(&report, PG_PROBE_FAILED,
-				       r == -EPERM ? "run as root (kernel needed: %s)"
-						   : "use Linux %s or newer with CONFIG_CGROUP_BPF",
-				       helpers[i].since);
-		}
+		probe_helper(&report, &helpers[i]);
 		pg_probe_emit(probe, &report);
 	}
 }

@@ -148,17 +148,22 @@ static int map_without_memlock(void)
 void pg_probe_memlock(struct pg_probe_report *report)
 {
 	struct rlimit limit = {0};
-	cap_t caps;
-	bool may_raise;
+	bool may_raise, may_create;
 	int r = create_smallest_map();
+	cap_t caps;
 
 	if (r == 0 && map_without_memlock() == 0) {
 		pg_probe_found(report, "maps do not count against RLIMIT_MEMLOCK");
 		return;
 	}
 	caps = cap_get_proc();
+	may_create = caps && (holds(caps, CAP_SYS_ADMIN) || holds(caps, CAP_BPF));
 	may_raise = caps && holds(caps, CAP_SYS_RESOURCE);
 	cap_free(caps);
+	if (r < 0 && (r != -EPERM || !may_create)) {
+		pg_probe_found(report, "not known, since no map can be created: %s", strerror(-r));
+		return;
+	}
 	(void)getrlimit(RLIMIT_MEMLOCK, &limit);
 	if (may_raise || limit.rlim_max == RLIM_INFINITY) {
 		pg_probe_found(report, "maps count against RLIMIT_MEMLOCK, which is raised");

@@ -2,7 +2,7 @@
 /* What the probe_*.c files share: one topic a file, each check fills in one report. */
 #pragma once
 
-#include <sys/types.h>
+#include <signal.h>
 
 #include "kernel/probe.h"
 

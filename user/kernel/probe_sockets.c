@@ -32,10 +32,6 @@ static void probe_protocol(struct pg_probe_report *report, int protocol, const c
 			       "use a kernel with CONFIG_INET_DIAG_DESTROY=y, such as a "
 			       "distribution's");
 		break;
-	case -EPERM:
-		pg_probe_found(report, "closing %s sockets is not permitted", name);
-		pg_probe_lacks(report, PG_PROBE_FAILED, "run as root, or with CAP_NET_ADMIN");
-		break;
 	default:
 		pg_probe_found(report, "socket diag for %s: %s", name, strerror(-r));
 		pg_probe_lacks(report, PG_PROBE_FAILED,
