@@ -39,8 +39,8 @@ static const char *const code_messages[] = {
 	[PG_DIAG_CIDR_HOST_BITS] = "the address has bits set beyond the prefix length",
 	[PG_DIAG_CIDR_PREFIX] =
 		"a prefix length is a decimal number, 0 to 32 (IPv4) or 0 to 128 (IPv6)",
-	[PG_DIAG_AMBIGUOUS_IPV4] = "programs differ on what address this is; write four decimals "
-				   "without leading zeros",
+	[PG_DIAG_AMBIGUOUS_IPV4] =
+		"programs differ on its meaning; write four decimals, no leading zeros",
 	[PG_DIAG_WILDCARD_POSITION] = "a wildcard is \"*.\" in front of a hostname, nowhere else",
 	[PG_DIAG_WILDCARD_ADDRESS] = "a wildcard is for names; ranges of addresses are CIDR",
 	[PG_DIAG_NOT_ASCII] = "a name with other than ASCII letters is written in its xn-- form",
