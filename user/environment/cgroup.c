@@ -25,7 +25,7 @@ int pg_cgroup_id(int cgroup_fd, uint64_t *ret_id, struct pg_error *err)
 	union {
 		struct file_handle handle;
 		char space[sizeof(struct file_handle) + sizeof(uint64_t)];
-	} buffer = { .handle.handle_bytes = sizeof(uint64_t) };
+	} buffer = {.handle.handle_bytes = sizeof(uint64_t)};
 	int mount_id;
 
 	if (name_to_handle_at(cgroup_fd, "", &buffer.handle, &mount_id, AT_EMPTY_PATH))
@@ -144,7 +144,8 @@ static int kill_one_cgroup(void *userdata, int cgroup_fd)
 	if (pg_cgroup_pids(cgroup_fd, &pids, &count, NULL) < 0)
 		return 0;
 	for (size_t i = 0; i < count; i++)
-		/* 0: a process that this pid namespace does not show; never signal our own group. */
+		/* 0: a process that this pid namespace does not show; never signal our own group.
+		 */
 		if (pids[i] > 0 && !kill(pids[i], SIGKILL))
 			(*killed)++;
 	return 0;
@@ -153,7 +154,7 @@ static int kill_one_cgroup(void *userdata, int cgroup_fd)
 /* Waits until cgroup.events changes or the time is up. */
 static void wait_for_event(int events_fd, int timeout_ms)
 {
-	struct pollfd poll_events = { .fd = events_fd, .events = POLLPRI };
+	struct pollfd poll_events = {.fd = events_fd, .events = POLLPRI};
 	char drain[256];
 
 	(void)!pread(events_fd, drain, sizeof(drain), 0);

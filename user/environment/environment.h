@@ -24,11 +24,13 @@
 struct pg_environment_options {
 	/* Letters, digits, '-', '_' and '.'; NULL: "run-PID-RANDOM". */
 	const char *name;
-	/* An existing, empty cgroup as an absolute path below the cgroup2 mount; NULL: a new one. */
+	/* An existing, empty cgroup as an absolute path below the cgroup2 mount; NULL: a new one.
+	 */
 	const char *cgroup;
 	const struct pg_policy *policy; /* must outlive the Environment */
 	enum pg_phase phase;
-	/* Trusted nameservers; ask them for the policy's names, and let the Environment ask them. */
+	/* Trusted nameservers; ask them for the policy's names, and let the Environment ask them.
+	 */
 	const struct pg_endpoint *resolvers;
 	size_t resolver_count;
 };

@@ -17,12 +17,11 @@
 /* A tenth of the idle time keeps the table close to what is alive at little cost. */
 #define AGING_PERIOD_S (PG_FLOW_IDLE_NS / PG_NSEC_PER_SEC / 10)
 /* Events handled in one call, so that the caller's own events get their turn. */
-#define EVENTS_MAX 16
+#define EVENTS_MAX     16
 
-int pg_host_add_source(struct pg_host *host, int fd, struct pg_source *source,
-		       struct pg_error *err)
+int pg_host_add_source(struct pg_host *host, int fd, struct pg_source *source, struct pg_error *err)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = source };
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
 
 	if (epoll_ctl(host->epoll_fd, EPOLL_CTL_ADD, fd, &event))
 		return pg_fail_errno(err, -errno, "adding a descriptor to the event loop");
@@ -39,10 +38,9 @@ static void note_event(void *userdata, const struct pg_event *event)
 	struct pg_host *host = userdata;
 	struct pg_environment *environment;
 
-	LIST_FOREACH (environment, &host->environments, link)
-		if (environment->header.env_id == event->env_id &&
-		    event->kind == PG_EVENT_STRANDED)
-			environment->stranded = true;
+	LIST_FOREACH(environment, &host->environments, link)
+	if (environment->header.env_id == event->env_id && event->kind == PG_EVENT_STRANDED)
+		environment->stranded = true;
 }
 
 static int process_events(void *userdata, struct pg_error *err)
@@ -54,7 +52,8 @@ static int process_events(void *userdata, struct pg_error *err)
 
 	if (error)
 		return error;
-	LIST_FOREACH (environment, &host->environments, link) {
+	LIST_FOREACH(environment, &host->environments, link)
+	{
 		if (!environment->stranded)
 			continue;
 		environment->stranded = false;
@@ -79,13 +78,13 @@ static int age_flows(void *userdata, struct pg_error *err)
 
 static int start_aging(struct pg_host *host, struct pg_error *err)
 {
-	const struct itimerspec period = { .it_interval.tv_sec = AGING_PERIOD_S,
-					   .it_value.tv_sec = AGING_PERIOD_S };
+	const struct itimerspec period = {.it_interval.tv_sec = AGING_PERIOD_S,
+					  .it_value.tv_sec = AGING_PERIOD_S};
 
 	host->aging_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (host->aging_fd < 0 || timerfd_settime(host->aging_fd, 0, &period, NULL))
 		return pg_fail_errno(err, -errno, "making the timer that ages flows");
-	host->aging = (struct pg_source){ age_flows, host };
+	host->aging = (struct pg_source){age_flows, host};
 	return pg_host_add_source(host, host->aging_fd, &host->aging, err);
 }
 
@@ -131,7 +130,7 @@ int pg_host_open(struct pg_host **ret_host, struct pg_error *err)
 		return error;
 	pg_step(PG_STEP_LOADED);
 	pg_events_set_sink(host->kernel, note_event, host);
-	host->events = (struct pg_source){ process_events, host };
+	host->events = (struct pg_source){process_events, host};
 	error = pg_host_add_source(host, pg_events_fd(host->kernel), &host->events, err);
 	if (!error)
 		error = start_aging(host, err);

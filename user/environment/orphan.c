@@ -25,8 +25,7 @@ static int end_cgroup(struct pg_host *host, const struct pg_record *record, stru
 	return 0;
 }
 
-static int remove_cgroup(struct pg_host *host, const struct pg_record *record,
-			 struct pg_error *err)
+static int remove_cgroup(struct pg_host *host, const struct pg_record *record, struct pg_error *err)
 {
 	if (!record->made)
 		return 0;

@@ -230,7 +230,7 @@ static int visit_if_orphan(void *userdata, int record_fd, const char *name, stru
 int pg_records_visit_orphans(int records_fd, pg_orphan_visit visit, void *userdata,
 			     struct pg_error *err)
 {
-	struct orphans orphans = { visit, userdata };
+	struct orphans orphans = {visit, userdata};
 
 	return visit_records(records_fd, visit_if_orphan, &orphans, err);
 }

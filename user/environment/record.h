@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records of Environments in /run/phasegate, so that what a killed process leaves behind can be
- * found and ended. An Environment's record is a directory of its name, locked (flock) for as long as
- * its owner lives; it is written before anything else of the Environment exists.
+ * found and ended. An Environment's record is a directory of its name, locked (flock) for as long
+ * as its owner lives; it is written before anything else of the Environment exists.
  */
 #pragma once
 

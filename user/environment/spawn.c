@@ -25,13 +25,12 @@ static pid_t fork_into(int cgroup_fd)
 	return (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
 }
 
-/* In the child: default signal handling, and death with the parent. */
+/* In the child: no signal blocked (the parent waits for them by descriptor), death with the parent.
+ */
 static void prepare_child(pid_t parent)
 {
 	sigset_t none;
 
-	for (int number = 1; number < NSIG; number++)
-		signal(number, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -7,16 +7,16 @@
 
 /* X(symbol, name): the state that has just been reached. */
 #define PG_STEPS(X) \
-	X(LOADED, "loaded")	/* programs and maps are in the kernel, nothing attached */ \
-	X(FILLED, "filled")	/* the address sets too */ \
+	X(LOADED, "loaded") /* programs and maps are in the kernel, nothing attached */ \
+	X(FILLED, "filled") /* the address sets too */ \
 	X(LOCKED, "locked") \
 	X(RECORDED, "recorded") /* from here on the next start knows what to clean up */ \
 	X(CGROUP, "cgroup")	/* the cgroup and the pin directory exist */ \
 	X(ATTACHED, "attached") \
-	X(CLEARED, "cleared")	/* zero header: everything is denied */ \
+	X(CLEARED, "cleared") /* zero header: everything is denied */ \
 	X(PINNED, "pinned") \
-	X(DENIED, "denied")	/* probed: everything is denied */ \
-	X(HEADER, "header")	/* written and read back */ \
+	X(DENIED, "denied") /* probed: everything is denied */ \
+	X(HEADER, "header") /* written and read back */ \
 	X(PROBED, "probed") \
 	X(SPAWNED, "spawned")
 

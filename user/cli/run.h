@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to `phasegate run`: its parts and what they share. */
+#pragma once
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "environment/environment.h"
+#include "policy_options.h"
+
+/* One command of the session, in the phase that governs it. */
+struct run_command {
+	enum pg_phase phase;
+	char *const *argv;
+};
+
+struct run_options {
+	struct pg_policy_options policy;
+	struct run_command commands[PG_PHASE_COUNT];
+	size_t command_count;
+	/* The storage behind commands[].argv of --setup, --run and --verify. */
+	char *shell_argv[PG_PHASE_COUNT][4];
+	const char *cgroup;
+	struct pg_endpoint resolvers[PG_RESOLVER_MAX];
+	size_t resolver_count;
+	/* Which of --setup, --run, --verify were given; NULL: not. */
+	const char *scripts[PG_PHASE_COUNT];
+	enum pg_phase phase; /* --phase */
+	bool phase_given;
+	bool restore; /* go back to the setup phase after each command */
+	bool json;
+	bool help;
+};
+
+/* run_options.c: says what is wrong on standard error; returns a negative errno. */
+int run_options_parse(struct run_options *options, int argc, char **argv) PG_MUST_CHECK;
+/* Sets .resolvers for a policy that has names, if none were given. */
+int run_options_choose_resolvers(struct run_options *options, const struct pg_policy *policy,
+				 struct pg_error *err) PG_MUST_CHECK;
+void run_options_clear(struct run_options *options);
+
+/* run_report.c: lines for people or, with json, for machines, on standard error. */
+struct run_report {
+	bool json;
+	const struct pg_policy *policy;
+};
+void run_report_start(const struct run_report *report, const struct pg_environment *environment);
+void run_report_warning(const struct run_report *report, const char *code, const char *message);
+void run_report_switch(const struct run_report *report, const struct pg_switch *change,
+		       const struct pg_closing *closing);
+void run_report_phase(const struct run_report *report, enum pg_phase phase, uint64_t generation,
+		      const struct pg_switch *change, const struct pg_closing *closing,
+		      const struct pg_counters *before, const struct pg_counters *after, int status,
+		      size_t leftovers);
+
+/* run_session.c: all commands, one after the other; returns the exit status. */
+int run_session(const struct run_options *options, const struct run_report *report,
+		struct pg_host *host, struct pg_environment *environment);
+
+/* run_wait.c: waits for the command, passing signals on and serving the host meanwhile. */
+struct run_waiter {
+	struct pg_host *host;
+	int signal_fd;
+	bool ended; /* a signal asked the session to end */
+};
+int run_waiter_open(struct run_waiter *waiter, struct pg_host *host,
+		    struct pg_error *err) PG_MUST_CHECK;
+void run_waiter_close(struct run_waiter *waiter);
+/* Returns the status as a shell would: 0-255, 128 + N for a signal. */
+int run_wait(struct run_waiter *waiter, pid_t pid, int *ret_status,
+	     struct pg_error *err) PG_MUST_CHECK;

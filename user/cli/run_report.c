@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+
+#include "json_text.h"
+
+static double microseconds(uint64_t ns)
+{
+	return (double)ns / PG_NSEC_PER_USEC;
+}
+
+static const char *mode_name(const struct run_report *report, enum pg_phase phase)
+{
+	return pg_mode_name(report->policy->phases[phase].mode);
+}
+
+void run_report_start(const struct run_report *report, const struct pg_environment *environment)
+{
+	const struct pg_environment_cost *cost = pg_environment_cost(environment);
+
+	if (!report->json)
+		return;
+	fprintf(stderr, "{\"event\":\"start\",\"environment\":\"%s\",\"cgroup\":",
+		pg_environment_name(environment));
+	pg_json_string(stderr, pg_environment_cgroup(environment));
+	fprintf(stderr,
+		",\"addresses\":%zu,\"compile_us\":%.1f,\"fill_us\":%.1f,\"names_us\":%.1f,"
+		"\"attach_us\":%.1f,\"probe_us\":%.1f}\n",
+		cost->addresses, microseconds(cost->compile_ns), microseconds(cost->fill_ns),
+		microseconds(cost->names_ns), microseconds(cost->attach_ns),
+		microseconds(cost->probe_ns));
+}
+
+void run_report_warning(const struct run_report *report, const char *code, const char *message)
+{
+	if (!report->json) {
+		fprintf(stderr, "phasegate: warning: %s: %s\n", code, message);
+		return;
+	}
+	fputs("{\"event\":\"warning\",\"code\":", stderr);
+	pg_json_string(stderr, code);
+	fputs(",\"message\":", stderr);
+	pg_json_string(stderr, message);
+	fputs("}\n", stderr);
+}
+
+void run_report_switch(const struct run_report *report, const struct pg_switch *change,
+		       const struct pg_closing *closing)
+{
+	if (!report->json)
+		return;
+	fprintf(stderr,
+		"{\"event\":\"switch\",\"phase\":\"%s\",\"network_mode\":\"%s\","
+		"\"generation\":%" PRIu64 ",\"switch_us\":%.1f,\"closed\":%zu,"
+		"\"close_us\":%.1f}\n",
+		pg_phase_name(change->phase), mode_name(report, change->phase), change->generation,
+		microseconds(change->took_ns), closing->closed, microseconds(closing->took_ns));
+}
+
+static void print_count_json(const char *name, const __u64 before[2], const __u64 after[2])
+{
+	fprintf(stderr, ",\"%s\":{\"allowed\":%llu,\"denied\":%llu}", name,
+		after[PG_ALLOW] - before[PG_ALLOW], after[PG_DENY] - before[PG_DENY]);
+}
+
+static void report_phase_json(const struct run_report *report, enum pg_phase phase,
+			      uint64_t generation, const struct pg_switch *change,
+			      const struct pg_closing *closing, const struct pg_counters *before,
+			      const struct pg_counters *after, int status, size_t leftovers)
+{
+	fprintf(stderr,
+		"{\"event\":\"phase\",\"phase\":\"%s\",\"network_mode\":\"%s\","
+		"\"generation\":%" PRIu64 ",\"switch_us\":%.1f,\"closed\":%zu,"
+		"\"close_us\":%.1f,\"status\":%d,\"leftovers\":%zu",
+		pg_phase_name(phase), mode_name(report, phase), generation,
+		microseconds(change->took_ns), closing->closed, microseconds(closing->took_ns),
+		status, leftovers);
+	print_count_json("connects", before->verdict[PG_COUNT_CONNECT],
+			 after->verdict[PG_COUNT_CONNECT]);
+	print_count_json("sendmsgs", before->verdict[PG_COUNT_SENDMSG],
+			 after->verdict[PG_COUNT_SENDMSG]);
+	print_count_json("packets", before->verdict[PG_COUNT_PACKET],
+			 after->verdict[PG_COUNT_PACKET]);
+	fputs("}\n", stderr);
+}
+
+static void print_count(const char *name, const __u64 before[2], const __u64 after[2])
+{
+	fprintf(stderr, "; %s %llu allowed, %llu denied", name,
+		after[PG_ALLOW] - before[PG_ALLOW], after[PG_DENY] - before[PG_DENY]);
+}
+
+void run_report_phase(const struct run_report *report, enum pg_phase phase, uint64_t generation,
+		      const struct pg_switch *change, const struct pg_closing *closing,
+		      const struct pg_counters *before, const struct pg_counters *after, int status,
+		      size_t leftovers)
+{
+	if (report->json) {
+		report_phase_json(report, phase, generation, change, closing, before, after, status,
+				  leftovers);
+		return;
+	}
+	fprintf(stderr, "phasegate: %s: %s, generation %" PRIu64, pg_phase_name(phase),
+		mode_name(report, phase), generation);
+	if (change->changed)
+		fprintf(stderr, ", switched in %.1f us, %zu connections closed in %.1f ms",
+			microseconds(change->took_ns), closing->closed,
+			microseconds(closing->took_ns) / 1000);
+	print_count("connects", before->verdict[PG_COUNT_CONNECT],
+		    after->verdict[PG_COUNT_CONNECT]);
+	print_count("sends", before->verdict[PG_COUNT_SENDMSG], after->verdict[PG_COUNT_SENDMSG]);
+	print_count("packets", before->verdict[PG_COUNT_PACKET], after->verdict[PG_COUNT_PACKET]);
+	if (leftovers)
+		fprintf(stderr, "; %zu processes left over were killed", leftovers);
+	fprintf(stderr, "; exit status %d\n", status);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+
+#include "command.h"
+
+struct session {
+	const struct run_report *report;
+	struct pg_environment *environment;
+	struct run_waiter waiter;
+	unsigned int commands; /* started so far */
+};
+
+/* Switches and closes what the phase forbids; says so at once. */
+static int enter_phase(struct session *session, enum pg_phase phase, struct pg_switch *ret_change,
+		       struct pg_closing *ret_closing, struct pg_error *err)
+{
+	int error = pg_environment_switch(session->environment, phase, ret_change, err);
+
+	if (!error && ret_change->changed)
+		error = pg_environment_close_forbidden(session->environment, ret_closing, err);
+	if (!error && ret_change->changed)
+		run_report_switch(session->report, ret_change, ret_closing);
+	return error;
+}
+
+static int spawn_status(int error)
+{
+	switch (error) {
+	case -ENOENT:
+	case -ENOTDIR:
+		return PG_EXIT_NOT_FOUND;
+	default:
+		return PG_EXIT_NOT_EXECUTABLE;
+	}
+}
+
+/* Runs the command; nothing of it is alive afterwards. */
+static int run_command(struct session *session, const struct run_command *command, int *ret_status,
+		       size_t *ret_leftovers, struct pg_error *err)
+{
+	char cgroup[32];
+	struct pg_spawn spawn = {.cgroup = cgroup, .argv = command->argv};
+	pid_t pid;
+	int error;
+
+	snprintf(cgroup, sizeof(cgroup), "command-%u", ++session->commands);
+	error = pg_environment_spawn(session->environment, &spawn, &pid, err);
+	if (error) {
+		pg_log_error("%s", err->text);
+		*ret_status = spawn_status(error);
+		return 0;
+	}
+	error = run_wait(&session->waiter, pid, ret_status, err);
+	if (error)
+		return error;
+	return pg_environment_kill(session->environment, ret_leftovers, err);
+}
+
+/* One command in its phase, then back to the setup phase. */
+static int run_phase(struct session *session, const struct run_command *command, bool restore,
+		     int *ret_status, struct pg_error *err)
+{
+	struct pg_counters before, after;
+	struct pg_switch change = {}, back;
+	struct pg_closing closing = {}, closing_back = {};
+	size_t leftovers = 0;
+	uint64_t generation;
+	int error;
+
+	error = pg_environment_counters(session->environment, &before, err);
+	if (!error)
+		error = enter_phase(session, command->phase, &change, &closing, err);
+	if (error)
+		return error;
+	generation = pg_environment_generation(session->environment);
+	error = run_command(session, command, ret_status, &leftovers, err);
+	if (!error)
+		error = pg_environment_counters(session->environment, &after, err);
+	if (error)
+		return error;
+	run_report_phase(session->report, command->phase, generation, &change, &closing, &before,
+			 &after, *ret_status, leftovers);
+	if (!restore)
+		return 0;
+	return enter_phase(session, PG_PHASE_SETUP, &back, &closing_back, err);
+}
+
+int run_session(const struct run_options *options, const struct run_report *report,
+		struct pg_host *host, struct pg_environment *environment)
+{
+	struct session session = {.report = report,
+				  .environment = environment,
+				  .waiter.signal_fd = -1};
+	struct pg_error err = {};
+	int result = PG_EXIT_OK, error;
+
+	error = run_waiter_open(&session.waiter, host, &err);
+	for (size_t i = 0; !error && i < options->command_count; i++) {
+		int status = PG_EXIT_OK;
+
+		error = run_phase(&session, &options->commands[i], options->restore, &status, &err);
+		if (!error && result == PG_EXIT_OK)
+			result = status;
+		if (session.waiter.ended)
+			break;
+		/* Without a setup, the agent's run would be judged for what it is not to blame. */
+		if (options->commands[i].phase == PG_PHASE_SETUP && status != PG_EXIT_OK)
+			break;
+	}
+	run_waiter_close(&session.waiter);
+	if (error) {
+		pg_log_error("%s", err.text);
+		return PG_EXIT_FAILURE;
+	}
+	return result;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#include "command.h"
+
+static const int passed_on[] = {SIGHUP,	 SIGINT,  SIGQUIT, SIGTERM,
+				SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH};
+
+static bool asks_to_end(int number)
+{
+	return number == SIGHUP || number == SIGINT || number == SIGQUIT || number == SIGTERM;
+}
+
+int run_waiter_open(struct run_waiter *waiter, struct pg_host *host, struct pg_error *err)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < PG_ARRAY_SIZE(passed_on); i++)
+		sigaddset(&set, passed_on[i]);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	waiter->host = host;
+	waiter->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (waiter->signal_fd < 0)
+		return pg_fail_errno(err, -errno, "making a descriptor for signals");
+	return 0;
+}
+
+void run_waiter_close(struct run_waiter *waiter)
+{
+	pg_close_fd(&waiter->signal_fd);
+}
+
+static void pass_signals_on(struct run_waiter *waiter, pid_t pid)
+{
+	struct signalfd_siginfo info;
+
+	while (read(waiter->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		waiter->ended |= asks_to_end((int)info.ssi_signo);
+		/* What the terminal sends reaches the command's process by itself. */
+		if (info.ssi_code != SI_KERNEL)
+			kill(pid, (int)info.ssi_signo);
+	}
+}
+
+static int status_of(int status)
+{
+	return WIFSIGNALED(status) ? PG_EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int run_wait(struct run_waiter *waiter, pid_t pid, int *ret_status, struct pg_error *err)
+{
+	pg_autoclose int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd events[] = {
+		{.fd = pid_fd, .events = POLLIN},
+		{.fd = waiter->signal_fd, .events = POLLIN},
+		{.fd = pg_host_fd(waiter->host), .events = POLLIN},
+	};
+	struct pg_error host_err = {};
+	int status;
+
+	if (pid_fd < 0)
+		return pg_fail_errno(err, -errno, "watching the command");
+	for (;;) {
+		if (poll(events, PG_ARRAY_SIZE(events), -1) < 0 && errno != EINTR)
+			return pg_fail_errno(err, -errno, "waiting for the command");
+		if (events[1].revents)
+			pass_signals_on(waiter, pid);
+		/* What fails here weakens nothing that is in force. */
+		if (events[2].revents && pg_host_process(waiter->host, &host_err))
+			pg_log_warning("%s", host_err.text);
+		if (events[0].revents && waitpid(pid, &status, WNOHANG) == pid)
+			break;
+	}
+	*ret_status = status_of(status);
+	return 0;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The second step of a switch: closing connections that the phase in force does not allow. */
+#include "host_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "kernel/sockets.h"
+
+/* A workload that opens connections as fast as they are closed is denied new ones by now, so few
+ * passes find anything; the bound is for a kernel that would not keep its word. */
+#define PASSES_MAX 16
+
+struct namespaces {
+	int *fds;
+	ino_t *inodes;
+	size_t count, space;
+};
+
+struct members {
+	uint64_t *ids;
+	size_t count, space;
+};
+
+struct closing {
+	const struct pg_environment *environment;
+	struct namespaces namespaces;
+	struct members members;
+};
+
+static void clear(struct closing *closing)
+{
+	for (size_t i = 0; i < closing->namespaces.count; i++)
+		pg_close_fd(&closing->namespaces.fds[i]);
+	free(closing->namespaces.fds);
+	free(closing->namespaces.inodes);
+	free(closing->members.ids);
+}
+
+static int grow(void **array, size_t *space, size_t count, size_t size)
+{
+	void *more;
+
+	if (count < *space)
+		return 0;
+	more = reallocarray(*array, *space ? *space * 2 : 16, size);
+	if (!more)
+		return -ENOMEM;
+	*array = more;
+	*space = *space ? *space * 2 : 16;
+	return 0;
+}
+
+/* Adds the namespace unless it is there; a process that has gone meanwhile is no error. */
+static int add_namespace(struct namespaces *namespaces, const char *path)
+{
+	pg_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t space = namespaces->space;
+	struct stat status;
+
+	if (fd < 0 || fstat(fd, &status))
+		return 0;
+	for (size_t i = 0; i < namespaces->count; i++)
+		if (namespaces->inodes[i] == status.st_ino)
+			return 0;
+	if (grow((void **)&namespaces->inodes, &space, namespaces->count,
+		 sizeof(*namespaces->inodes)) ||
+	    grow((void **)&namespaces->fds, &namespaces->space, namespaces->count,
+		 sizeof(*namespaces->fds)))
+		return -ENOMEM;
+	namespaces->inodes[namespaces->count] = status.st_ino;
+	namespaces->fds[namespaces->count++] = PG_TAKE_FD(fd);
+	return 0;
+}
+
+static int visit_cgroup(void *userdata, int cgroup_fd)
+{
+	struct closing *closing = userdata;
+	struct members *members = &closing->members;
+	pg_autofree pid_t *pids = NULL;
+	size_t count = 0;
+	uint64_t id;
+	int error = 0;
+
+	if (pg_cgroup_id(cgroup_fd, &id, NULL) || pg_cgroup_pids(cgroup_fd, &pids, &count, NULL))
+		return 0; /* removed meanwhile */
+	if (grow((void **)&members->ids, &members->space, members->count, sizeof(*members->ids)))
+		return -ENOMEM;
+	members->ids[members->count++] = id;
+	for (size_t i = 0; i < count && !error; i++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pids[i]);
+		error = add_namespace(&closing->namespaces, path);
+	}
+	return error;
+}
+
+static bool is_member(void *userdata, uint64_t cgroup_id)
+{
+	const struct closing *closing = userdata;
+
+	for (size_t i = 0; i < closing->members.count; i++)
+		if (closing->members.ids[i] == cgroup_id)
+			return true;
+	return false;
+}
+
+static bool is_inbound_flow(const struct pg_environment *environment,
+			    const struct pg_socket *socket)
+{
+	const struct pg_flow_key key = {
+		.env_id = environment->header.env_id,
+		.local = socket->local.addr,
+		.remote = socket->remote.addr,
+		.local_port = socket->local.port,
+		.remote_port = socket->remote.port,
+		.protocol = socket->protocol,
+	};
+
+	return socket->protocol == IPPROTO_UDP &&
+	       pg_flow_find(environment->host->kernel, &key) == PG_FLOW_INBOUND;
+}
+
+/* The verdict that the socket's packets would get, in user space (docs/verdicts.md). */
+static bool is_forbidden(void *userdata, const struct pg_socket *socket)
+{
+	struct closing *closing = userdata;
+	const struct pg_environment *environment = closing->environment;
+
+	if (pg_content_allows(environment, socket->protocol, &socket->remote))
+		return false;
+	if (socket->mark.kind == PG_MARK_ACCEPTED &&
+	    socket->mark.remote_port == socket->remote.port &&
+	    !pg_addr_compare(&socket->mark.remote, &socket->remote.addr))
+		return false;
+	if (is_inbound_flow(environment, socket))
+		return false;
+	if (socket->peer_found)
+		return !is_member(closing, socket->peer_cgroup_id);
+	return !pg_addr_is_loopback(&socket->remote.addr);
+}
+
+static int run_pass(const struct pg_environment *environment, size_t *ret_closed,
+		    struct pg_error *err)
+{
+	PG_CLEANUP(clear) struct closing closing = {.environment = environment};
+	size_t closed = 0;
+	int error;
+
+	error = pg_cgroup_walk(environment->cgroup_fd, visit_cgroup, &closing);
+	if (error)
+		return pg_fail_errno(err, error, "listing the processes of %s",
+				     environment->record.cgroup);
+	for (size_t i = 0; i < closing.namespaces.count; i++) {
+		const struct pg_sockets_query query = {
+			.netns_fd = closing.namespaces.fds[i],
+			.mark_map_fd = pg_kernel_mark_map_fd(environment->host->kernel),
+			.member = is_member,
+			.judge = is_forbidden,
+			.userdata = &closing,
+		};
+		size_t here = 0;
+
+		error = pg_sockets_close(&query, &here, err);
+		closed += here;
+		if (error)
+			return error;
+	}
+	*ret_closed = closed;
+	return 0;
+}
+
+int pg_environment_close_forbidden(struct pg_environment *environment,
+				   struct pg_closing *ret_closing, struct pg_error *err)
+{
+	const uint64_t start = pg_monotonic_ns();
+	struct pg_closing closing = {};
+	bool last = false;
+
+	if (environment->header.phases[environment->header.phase].mode == PG_MODE_PUBLIC) {
+		*ret_closing = closing;
+		return 0;
+	}
+	while (closing.passes < PASSES_MAX) {
+		size_t closed = 0;
+		int error = run_pass(environment, &closed, err);
+
+		if (error)
+			return pg_error_prefix(err, "closing what the %s phase forbids",
+					       pg_phase_name(environment->header.phase));
+		closing.passes++;
+		closing.closed += closed;
+		if (closed)
+			continue;
+		if (last)
+			break;
+		/* A connect may have passed its hook before the switch. */
+		pg_kernel_synchronize(environment->host->kernel);
+		last = true;
+	}
+	closing.took_ns = pg_monotonic_ns() - start;
+	*ret_closing = closing;
+	return 0;
+}

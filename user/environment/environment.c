@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "environment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "host_internal.h"
+#include "kernel/probe.h"
+#include "steps.h"
+
+#define PORT_DNS 53
+
+static int choose_name(struct pg_environment *environment, const char *name, struct pg_error *err)
+{
+	uint32_t random;
+
+	if (name && !pg_record_name_valid(name))
+		return pg_fail(err, -EINVAL,
+			       "\"%s\" cannot be the name of an Environment: use up to %d letters,"
+			       " digits, '-', '_' and '.'",
+			       name, PG_NAME_MAX);
+	if (name) {
+		snprintf(environment->record.name, sizeof(environment->record.name), "%s", name);
+		return 0;
+	}
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return pg_fail_errno(err, -errno, "drawing a random name");
+	snprintf(environment->record.name, sizeof(environment->record.name), "run-%d-%08" PRIx32,
+		 (int)getpid(), random);
+	return 0;
+}
+
+/* An absolute path of plain components below the mount; the root itself is refused. */
+static bool cgroup_path_valid(const char *path)
+{
+	const size_t length = strlen(path);
+
+	return path[0] == '/' && length > 1 && path[length - 1] != '/' && !strstr(path, "//") &&
+	       !strstr(path, "/../") && !strstr(path, "/./") &&
+	       (length < 3 || strcmp(path + length - 3, "/..") != 0);
+}
+
+/* Depth below the root of the hierarchy. */
+static unsigned int cgroup_level(const char *path)
+{
+	unsigned int level = 0;
+
+	for (; *path; path++)
+		level += *path == '/';
+	return level;
+}
+
+static int choose_cgroup(struct pg_environment *environment, const char *cgroup,
+			 struct pg_error *err)
+{
+	struct pg_record *record = &environment->record;
+
+	if (cgroup && (!cgroup_path_valid(cgroup) || cgroup_level(cgroup) > UINT8_MAX))
+		return pg_fail(err, -EINVAL,
+			       "\"%s\" is not the path of a cgroup: give it absolute below the"
+			       " cgroup2 mount, as in \"/mygroup\", and not the root",
+			       cgroup);
+	record->made = !cgroup;
+	if (cgroup)
+		record->cgroup = strdup(cgroup);
+	else if (asprintf(&record->cgroup, "/%s/%s", PG_CGROUP_PARENT, record->name) < 0)
+		record->cgroup = NULL;
+	return record->cgroup ? 0 : pg_fail(err, -ENOMEM, "not enough memory for a path");
+}
+
+static int make_cgroup(const struct pg_environment *environment, struct pg_error *err)
+{
+	const struct pg_record *record = &environment->record;
+	const int mount_fd = environment->host->cgroup_mount_fd;
+
+	if (mkdirat(mount_fd, PG_CGROUP_PARENT, 0755) && errno != EEXIST)
+		return pg_fail_errno(err, -errno, "making the cgroup /%s", PG_CGROUP_PARENT);
+	if (mkdirat(mount_fd, record->cgroup + 1, 0755))
+		return pg_fail_errno(err, -errno, "making the cgroup %s", record->cgroup);
+	return 0;
+}
+
+static int open_cgroup(struct pg_environment *environment, struct pg_error *err)
+{
+	const char *path = environment->record.cgroup;
+	bool populated;
+	uint64_t id;
+	int error;
+
+	error = pg_cgroup_open(environment->host->cgroup_mount_fd, path + 1,
+			       &environment->cgroup_fd, err);
+	if (!error)
+		error = pg_cgroup_id(environment->cgroup_fd, &id, err);
+	if (!error)
+		error = pg_cgroup_populated(environment->cgroup_fd, &populated, err);
+	if (error)
+		return error;
+	if (populated)
+		return pg_fail(err, -EBUSY,
+			       "the cgroup %s has processes already; give an empty one", path);
+	environment->header.env_id = id;
+	return 0;
+}
+
+static int make_pin_directory(const struct pg_environment *environment, char *path, size_t size,
+			      struct pg_error *err)
+{
+	snprintf(path, size, "%s/%s", PG_PIN_ROOT, environment->record.name);
+	if (mkdir(PG_PIN_ROOT, 0700) && errno != EEXIST)
+		return pg_fail_errno(err, -errno, "making the directory %s", PG_PIN_ROOT);
+	if (mkdir(path, 0700))
+		return pg_fail_errno(err, -errno, "making the directory %s", path);
+	return 0;
+}
+
+/* Attaches and pins every hook; the header is zero throughout, so everything is denied. */
+static int attach(struct pg_environment *environment, const char *pins, struct pg_error *err)
+{
+	struct pg_kernel *kernel = environment->host->kernel;
+	int error = 0;
+
+	for (size_t i = 0; i < PG_HOOK_COUNT && !error; i++) {
+		error = pg_attach(kernel, environment->cgroup_fd, (enum pg_hook)i,
+				  &environment->attachment, err);
+		/* A cgroup that had a header before keeps it: close it with the first link. */
+		if (!error && !i) {
+			error = pg_header_clear(kernel, environment->header.env_id, err);
+			environment->in_kernel = !error;
+		}
+	}
+	if (error)
+		return pg_error_prefix(err, "confining the cgroup %s", environment->record.cgroup);
+	pg_step(PG_STEP_ATTACHED);
+	for (size_t i = 0; i < PG_HOOK_COUNT && !error; i++)
+		error = pg_attachment_pin(&environment->attachment, (enum pg_hook)i, pins, err);
+	if (!error)
+		pg_step(PG_STEP_PINNED);
+	return error;
+}
+
+/* Record, cgroup, pins: under the lock, in the order that lets the next start undo them. */
+static int confine(struct pg_environment *environment, struct pg_error *err)
+{
+	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
+	char pins[sizeof(PG_PIN_ROOT) + 1 + PG_NAME_MAX + 1];
+	int error = pg_records_lock(&records_fd, err);
+
+	if (error)
+		return error;
+	pg_step(PG_STEP_LOCKED);
+	/* A record gives the next start the right to kill what is in the cgroup: a given one must
+	 * be seen empty first. */
+	if (!environment->record.made)
+		error = open_cgroup(environment, err);
+	if (!error)
+		error = pg_record_create(records_fd, &environment->record, &environment->record_fd,
+					 err);
+	if (error)
+		return error;
+	pg_step(PG_STEP_RECORDED);
+	if (environment->record.made) {
+		error = make_cgroup(environment, err);
+		if (!error)
+			error = open_cgroup(environment, err);
+	}
+	if (!error)
+		error = make_pin_directory(environment, pins, sizeof(pins), err);
+	if (error)
+		return error;
+	pg_step(PG_STEP_CGROUP);
+	return attach(environment, pins, err);
+}
+
+static void describe(struct pg_environment *environment,
+		     const struct pg_environment_options *options)
+{
+	struct pg_header *header = &environment->header;
+	const size_t resolvers = options->resolver_count < PG_RESOLVER_MAX ? options->resolver_count
+									   : PG_RESOLVER_MAX;
+
+	header->magic = PG_HEADER_MAGIC;
+	header->level = (__u8)cgroup_level(environment->record.cgroup);
+	header->phase = (__u8)options->phase;
+	header->generation = 1;
+	for (size_t i = 0; i < resolvers; i++) {
+		header->resolvers[i].addr = options->resolvers[i].addr;
+		header->resolvers[i].port = htons(PORT_DNS);
+	}
+	pg_content_describe(environment, header);
+}
+
+static int put_in_force(struct pg_environment *environment, struct pg_error *err)
+{
+	struct pg_kernel *kernel = environment->host->kernel;
+	struct pg_header written;
+	int error = pg_self_probe_denied(environment, err);
+
+	if (error)
+		return error;
+	pg_step(PG_STEP_DENIED);
+	error = pg_header_write(kernel, &environment->header, err);
+	if (!error)
+		error = pg_header_read(kernel, environment->header.env_id, &written, err);
+	if (error)
+		return error;
+	if (memcmp(&written, &environment->header, sizeof(written)) != 0)
+		return pg_fail(err, -EIO,
+			       "the header of %s reads back different from what was"
+			       " written",
+			       environment->record.cgroup);
+	pg_step(PG_STEP_HEADER);
+	error = pg_self_probe_in_force(environment, err);
+	if (!error)
+		pg_step(PG_STEP_PROBED);
+	return error;
+}
+
+static void free_environment(struct pg_environment *environment)
+{
+	pg_own_addresses_stop(environment);
+	pg_content_destroy(environment);
+	pg_attachment_close(&environment->attachment);
+	pg_close_fd(&environment->cgroup_fd);
+	pg_close_fd(&environment->record_fd);
+	pg_record_clear(&environment->record);
+	free(environment);
+}
+
+/* Ends whatever exists of the Environment, closed first; the record goes last. */
+static int undo(struct pg_environment *environment, struct pg_error *err)
+{
+	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
+	struct pg_host *host = environment->host;
+	const uint64_t env_id = environment->header.env_id;
+	int error;
+
+	if (environment->record_fd < 0)
+		return 0;
+	error = pg_records_lock(&records_fd, err);
+	if (!error && environment->in_kernel)
+		error = pg_header_clear(host->kernel, env_id, err);
+	if (!error && environment->cgroup_fd >= 0)
+		error = pg_cgroup_kill(environment->cgroup_fd, NULL, err);
+	if (error)
+		return error;
+	pg_attachment_close(&environment->attachment);
+	pg_close_fd(&environment->cgroup_fd);
+	error = pg_remains_remove(host, records_fd, &environment->record, err);
+	if (env_id)
+		pg_flows_expire(host->kernel, env_id);
+	return error;
+}
+
+static int create(struct pg_environment *environment, const struct pg_environment_options *options,
+		  pg_environment_warning warning, void *userdata, struct pg_error *err)
+{
+	uint64_t start;
+	int error = choose_name(environment, options->name, err);
+
+	if (!error)
+		error = choose_cgroup(environment, options->cgroup, err);
+	if (!error)
+		error = pg_content_create(environment, options, warning, userdata, err);
+	if (error)
+		return error;
+	pg_step(PG_STEP_FILLED);
+	start = pg_monotonic_ns();
+	error = confine(environment, err);
+	if (error)
+		return error;
+	environment->cost.attach_ns = pg_monotonic_ns() - start;
+	describe(environment, options);
+	error = pg_own_addresses_start(environment, err);
+	if (error)
+		return error;
+	start = pg_monotonic_ns();
+	error = put_in_force(environment, err);
+	environment->cost.probe_ns = pg_monotonic_ns() - start;
+	return error;
+}
+
+int pg_environment_create(struct pg_host *host, const struct pg_environment_options *options,
+			  pg_environment_warning warning, void *userdata,
+			  struct pg_environment **ret_environment, struct pg_error *err)
+{
+	struct pg_environment *environment = calloc(1, sizeof(*environment));
+	struct pg_error undo_err = {};
+	int error;
+
+	if (!environment)
+		return pg_fail(err, -ENOMEM, "not enough memory for an Environment");
+	environment->host = host;
+	environment->policy = options->policy;
+	environment->cgroup_fd = environment->record_fd = -1;
+	environment->attachment = (struct pg_attachment)PG_ATTACHMENT_INIT;
+	error = create(environment, options, warning, userdata, err);
+	if (error) {
+		if (undo(environment, &undo_err))
+			pg_error_prefix(err, "%s; and before that", undo_err.text);
+		free_environment(environment);
+		return error;
+	}
+	LIST_INSERT_HEAD(&host->environments, environment, link);
+	*ret_environment = environment;
+	return 0;
+}
+
+int pg_environment_destroy(struct pg_environment *environment, struct pg_error *err)
+{
+	int error = undo(environment, err);
+
+	if (error)
+		pg_error_prefix(err, "ending the Environment %s", environment->record.name);
+	LIST_REMOVE(environment, link);
+	free_environment(environment);
+	return error;
+}
+
+int pg_environment_switch(struct pg_environment *environment, enum pg_phase phase,
+			  struct pg_switch *ret_switch, struct pg_error *err)
+{
+	struct pg_header header = environment->header;
+	struct pg_switch result = {.phase = phase, .generation = header.generation};
+	uint64_t start;
+	int error;
+
+	if (header.phase == phase) {
+		*ret_switch = result;
+		return 0;
+	}
+	header.phase = (__u8)phase;
+	result.generation = ++header.generation;
+	result.changed = true;
+	start = pg_monotonic_ns();
+	error = pg_header_write(environment->host->kernel, &header, err);
+	result.took_ns = pg_monotonic_ns() - start;
+	if (error)
+		return pg_error_prefix(err,
+				       "switching %s to the %s phase (the %s phase stays in"
+				       " force)",
+				       environment->record.name, pg_phase_name(phase),
+				       pg_phase_name(environment->header.phase));
+	environment->header = header;
+	*ret_switch = result;
+	return 0;
+}
+
+int pg_environment_kill(struct pg_environment *environment, size_t *ret_killed,
+			struct pg_error *err)
+{
+	int error = pg_cgroup_kill(environment->cgroup_fd, ret_killed, err);
+
+	return error ? pg_error_prefix(err, "killing the processes of %s",
+				       environment->record.cgroup)
+		     : 0;
+}
+
+int pg_environment_counters(const struct pg_environment *environment,
+			    struct pg_counters *ret_counters, struct pg_error *err)
+{
+	return pg_counters_read(environment->host->kernel, environment->header.env_id, ret_counters,
+				err);
+}
+
+const char *pg_environment_name(const struct pg_environment *environment)
+{
+	return environment->record.name;
+}
+
+const char *pg_environment_cgroup(const struct pg_environment *environment)
+{
+	return environment->record.cgroup;
+}
+
+uint64_t pg_environment_id(const struct pg_environment *environment)
+{
+	return environment->header.env_id;
+}
+
+enum pg_phase pg_environment_phase(const struct pg_environment *environment)
+{
+	return (enum pg_phase)environment->header.phase;
+}
+
+uint64_t pg_environment_generation(const struct pg_environment *environment)
+{
+	return environment->header.generation;
+}
+
+const struct pg_environment_cost *pg_environment_cost(const struct pg_environment *environment)
+{
+	return &environment->cost;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Proof from inside that the hooks are in force, before the workload starts: one probe that must
+ * be denied and one that must not, by errno. Nothing leaves the machine: a UDP connect() sends no
+ * packet, and packets are sent to loopback only.
+ */
+#include "host_internal.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+/* Nothing listens on the discard port (RFC 863); if something does, it discards. */
+#define PROBE_PORT     9
+/* An IP protocol for experiments (RFC 3692), which no socket hook but only egress sees. */
+#define PROBE_PROTOCOL 253
+
+/* What a probe did, for messages. */
+enum probe {
+	PROBE_CONNECT,
+	PROBE_SEND,
+	PROBE_RAW,
+};
+
+struct attempt {
+	enum probe probe;
+	struct pg_addr addr;
+	bool allowed; /* expected: not EPERM; otherwise: EPERM */
+};
+
+static int probe_connect(const struct sockaddr_storage *to, socklen_t length)
+{
+	pg_autoclose int fd = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (const struct sockaddr *)to, length))
+		return errno;
+	return 0;
+}
+
+static int probe_send(const struct sockaddr_storage *to, socklen_t length, int type, int protocol)
+{
+	pg_autoclose int fd = socket(to->ss_family, type | SOCK_CLOEXEC, protocol);
+
+	if (fd < 0 || sendto(fd, "phasegate", 9, 0, (const struct sockaddr *)to, length) < 0)
+		return errno;
+	return 0;
+}
+
+static int probe_errno(const struct attempt *attempt)
+{
+	struct pg_endpoint endpoint = {.addr = attempt->addr, .port = htons(PROBE_PORT)};
+	struct sockaddr_storage to;
+	socklen_t length;
+
+	if (attempt->probe == PROBE_RAW)
+		endpoint.port = 0;
+	length = pg_endpoint_to_sockaddr(&endpoint, &to);
+	switch (attempt->probe) {
+	case PROBE_CONNECT:
+		return probe_connect(&to, length);
+	case PROBE_SEND:
+		return probe_send(&to, length, SOCK_DGRAM, 0);
+	case PROBE_RAW:
+		return probe_send(&to, length, SOCK_RAW, PROBE_PROTOCOL);
+	}
+	return EINVAL;
+}
+
+/* There is no IPv6, or lo is down: no packet can be sent, so there is nothing to prove. */
+static bool is_impossible(int number)
+{
+	return number == EAFNOSUPPORT || number == EADDRNOTAVAIL || number == ENETUNREACH;
+}
+
+struct attempts {
+	const struct attempt *items;
+	size_t count;
+};
+
+/* In the child: 0, or the number of the first attempt that went wrong. */
+static int run_attempts(void *userdata)
+{
+	const struct attempts *attempts = userdata;
+
+	for (size_t i = 0; i < attempts->count; i++) {
+		const int number = probe_errno(&attempts->items[i]);
+		const bool denied = number == EPERM;
+
+		if (denied == attempts->items[i].allowed ||
+		    (!denied && !attempts->items[i].allowed && !is_impossible(number)))
+			return (int)i + 1;
+	}
+	return 0;
+}
+
+static const char *probe_text(enum probe probe)
+{
+	switch (probe) {
+	case PROBE_CONNECT:
+		return "a UDP connect()";
+	case PROBE_SEND:
+		return "a UDP sendto()";
+	case PROBE_RAW:
+		return "a raw packet";
+	}
+	return "";
+}
+
+static int probe(const struct pg_environment *environment, const struct attempt *items,
+		 size_t count, struct pg_error *err)
+{
+	struct attempts attempts = {items, count};
+	const struct attempt *wrong;
+	char text[PG_ADDR_TEXT];
+	int status, error;
+	pid_t pid;
+
+	error = pg_spawn_function(environment->cgroup_fd, run_attempts, &attempts, &pid, err);
+	if (error)
+		return error;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return pg_fail_errno(err, -errno, "waiting for the self-probe");
+	if (WIFEXITED(status) && !WEXITSTATUS(status))
+		return 0;
+	if (!WIFEXITED(status) || (size_t)WEXITSTATUS(status) > count)
+		return pg_fail(err, -EIO, "the self-probe in the cgroup %s ended by itself",
+			       environment->record.cgroup);
+	wrong = &items[WEXITSTATUS(status) - 1];
+	return pg_fail(err, -EIO,
+		       "self-probe: %s to %s was %s in the cgroup %s; is another program attached"
+		       " above it? (bpftool cgroup tree)",
+		       probe_text(wrong->probe), pg_addr_format(&wrong->addr, text),
+		       wrong->allowed ? "denied" : "not denied", environment->record.cgroup);
+}
+
+int pg_self_probe_denied(const struct pg_environment *environment, struct pg_error *err)
+{
+	const struct pg_addr loopback4 = pg_addr_from_v4(htonl(INADDR_LOOPBACK));
+	const struct pg_addr loopback6 = pg_addr_from_bytes(in6addr_loopback.s6_addr);
+	const struct attempt attempts[] = {
+		{PROBE_CONNECT, loopback4, false}, {PROBE_CONNECT, loopback6, false},
+		{PROBE_SEND, loopback4, false},	   {PROBE_SEND, loopback6, false},
+		{PROBE_RAW, loopback4, false},	   {PROBE_RAW, loopback6, false},
+	};
+
+	return probe(environment, attempts, PG_ARRAY_SIZE(attempts), err);
+}
+
+static const struct pg_prefix *first_prefix(const struct pg_address_set *set)
+{
+	if (set->exact4_count)
+		return set->exact4;
+	if (set->prefix4_count)
+		return set->prefix4;
+	if (set->exact6_count)
+		return set->exact6;
+	return set->prefix6_count ? set->prefix6 : NULL;
+}
+
+int pg_self_probe_in_force(const struct pg_environment *environment, struct pg_error *err)
+{
+	const struct pg_header *header = &environment->header;
+	const unsigned int index = environment->phase_compiled[header->phase];
+	static const struct pg_address_set nothing;
+	const struct pg_address_set *set =
+		index ? &environment->compiled[index - 1].addresses : &nothing;
+	const struct pg_prefix *inside = first_prefix(set);
+	const struct pg_addr loopback4 = pg_addr_from_v4(htonl(INADDR_LOOPBACK));
+	struct attempt attempts[4];
+	size_t count = 0;
+
+	attempts[count++] = (struct attempt){PROBE_CONNECT, loopback4, true};
+	attempts[count++] = (struct attempt){PROBE_SEND, loopback4, true};
+	if (inside)
+		attempts[count++] = (struct attempt){PROBE_CONNECT, inside->addr, true};
+	if (header->phases[header->phase].mode != PG_MODE_PUBLIC) {
+		attempts[count] = (struct attempt){.probe = PROBE_CONNECT, .allowed = false};
+		if (pg_address_set_find_outside(set, &attempts[count].addr))
+			count++;
+	}
+	return probe(environment, attempts, count, err);
+}
