@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The object's maps, as the BPF compiler and the object's type information have them, against the
+ * layouts as this compiler has them. Nothing is loaded, so it needs no root.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#include <phasegate/abi/counter.h>
+#include <phasegate/abi/event.h>
+#include <phasegate/abi/flow.h>
+#include <phasegate/abi/header.h>
+#include <phasegate/abi/hook.h>
+#include <phasegate/abi/set.h>
+
+#include "check.h"
+#include "phasegate.skel.h"
+
+struct layout {
+	const char *map;
+	enum bpf_map_type type;
+	size_t key, value, entries;
+	/* Types of the map's BTF; NULL where it has only sizes. */
+	const char *key_type, *value_type;
+	/* Of an outer map. */
+	enum bpf_map_type inner_type;
+	size_t inner_key, inner_value;
+};
+
+static const struct layout layouts[] = {
+	{"pg_headers", BPF_MAP_TYPE_CGROUP_STORAGE, sizeof(__u64), sizeof(struct pg_header), 0,
+	 "__u64", "pg_header", 0, 0, 0},
+	{"pg_counts", BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE, sizeof(__u64), sizeof(struct pg_counters),
+	 0, "__u64", "pg_counters", 0, 0, 0},
+#define PG_X(symbol, map, map_type, key_type) \
+	{#map, \
+	 BPF_MAP_TYPE_ARRAY_OF_MAPS, \
+	 4, \
+	 4, \
+	 PG_SLOT_MAX, \
+	 "__u32", \
+	 NULL, \
+	 map_type, \
+	 sizeof(key_type), \
+	 sizeof(pg_set_value)},
+	PG_TABLES(PG_X)
+#undef PG_X
+		{"pg_learned_sets", BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, PG_SLOT_MAX, "__u32", NULL,
+		 BPF_MAP_TYPE_HASH, sizeof(struct pg_addr), sizeof(struct pg_learned)},
+	{"pg_own", BPF_MAP_TYPE_HASH, sizeof(struct pg_own_key), sizeof(__u8), 65536, "pg_own_key",
+	 "__u8", 0, 0, 0},
+	{"pg_flows", BPF_MAP_TYPE_HASH, sizeof(struct pg_flow_key), sizeof(struct pg_flow),
+	 PG_FLOW_MAX, "pg_flow_key", "pg_flow", 0, 0, 0},
+	{"pg_marks", BPF_MAP_TYPE_SK_STORAGE, sizeof(int), sizeof(struct pg_mark), 0, "int",
+	 "pg_mark", 0, 0, 0},
+	{"pg_events", BPF_MAP_TYPE_RINGBUF, 0, 0, PG_EVENT_RING_BYTES, NULL, NULL, 0, 0, 0},
+};
+#define LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
+
+/* Parts of them too. What only pointers point to has no type information, so it has its asserts. */
+static const struct {
+	const char *name;
+	size_t size;
+} structs[] = {
+#define STRUCT(name) \
+	{ \
+#name, sizeof(struct name) \
+	}
+	STRUCT(pg_header), STRUCT(pg_phase_slot), STRUCT(pg_endpoint),
+	STRUCT(pg_addr),   STRUCT(pg_counters),	  STRUCT(pg_flow_key),
+	STRUCT(pg_flow),   STRUCT(pg_mark),	  STRUCT(pg_own_key),
+#undef STRUCT
+};
+
+static void check_type(struct check *check, const struct btf *btf, const char *map, __u32 id,
+		       const char *name, size_t size)
+{
+	const struct btf_type *type = btf__type_by_id(btf, id);
+
+	if (!name)
+		return;
+	if (!CHECK(check, type, "%s: no type %u", map, id))
+		return;
+	CHECK(check, !strcmp(btf__name_by_offset(btf, type->name_off), name),
+	      "%s: type %s instead of %s", map, btf__name_by_offset(btf, type->name_off), name);
+	CHECK(check, (size_t)btf__resolve_size(btf, id) == size, "%s: %s has %lld octets, not %zu",
+	      map, name, (long long)btf__resolve_size(btf, id), size);
+}
+
+static void check_map(struct check *check, const struct bpf_object *object,
+		      const struct layout *layout)
+{
+	const struct bpf_map *map = bpf_object__find_map_by_name(object, layout->map);
+	const struct btf *btf = bpf_object__btf(object);
+	const struct bpf_map *inner;
+
+	if (!CHECK(check, map, "no map %s", layout->map))
+		return;
+	CHECK(check, bpf_map__type(map) == layout->type, "%s: type %u", layout->map,
+	      bpf_map__type(map));
+	CHECK(check, bpf_map__key_size(map) == layout->key, "%s: key of %u", layout->map,
+	      bpf_map__key_size(map));
+	CHECK(check, bpf_map__value_size(map) == layout->value, "%s: value of %u", layout->map,
+	      bpf_map__value_size(map));
+	CHECK(check, bpf_map__max_entries(map) == layout->entries, "%s: %u entries", layout->map,
+	      bpf_map__max_entries(map));
+	check_type(check, btf, layout->map, bpf_map__btf_key_type_id(map), layout->key_type,
+		   layout->key);
+	check_type(check, btf, layout->map, bpf_map__btf_value_type_id(map), layout->value_type,
+		   layout->value);
+	inner = bpf_map__inner_map((struct bpf_map *)map);
+	if (!CHECK(check, !inner == !layout->inner_type, "%s: inner map", layout->map) || !inner)
+		return;
+	CHECK(check, bpf_map__type(inner) == layout->inner_type, "%s: inner type %u", layout->map,
+	      bpf_map__type(inner));
+	CHECK(check, bpf_map__key_size(inner) == layout->inner_key, "%s: inner key of %u",
+	      layout->map, bpf_map__key_size(inner));
+	CHECK(check, bpf_map__value_size(inner) == layout->inner_value, "%s: inner value of %u",
+	      layout->map, bpf_map__value_size(inner));
+}
+
+static void check_all_known(struct check *check, const struct bpf_object *object)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, object)
+	{
+		bool known = false;
+
+		for (size_t i = 0; i < LAYOUTS; i++)
+			known |= !strcmp(layouts[i].map, bpf_map__name(map));
+		CHECK(check, known || bpf_map__is_internal(map), "map %s has no row here",
+		      bpf_map__name(map));
+	}
+}
+
+static void check_programs(struct check *check, const struct bpf_object *object)
+{
+	static const char *const hooks[] = {
+#define PG_X(symbol, program) #program,
+		PG_HOOKS(PG_X)
+#undef PG_X
+	};
+	struct bpf_program *program;
+	size_t programs = 0;
+
+	for (size_t i = 0; i < PG_HOOK_COUNT; i++)
+		CHECK(check, bpf_object__find_program_by_name(object, hooks[i]), "no program %s",
+		      hooks[i]);
+	bpf_object__for_each_program(program, object) programs++;
+	CHECK(check, programs == PG_HOOK_COUNT, "%zu programs for %d hooks", programs,
+	      PG_HOOK_COUNT);
+}
+
+int main(void)
+{
+	struct phasegate_bpf *skeleton = phasegate_bpf__open();
+	struct check check = {};
+	const struct btf *btf;
+
+	if (!CHECK(&check, skeleton, "the object cannot be read: %s", strerror(errno)))
+		return EXIT_FAILURE;
+	btf = bpf_object__btf(skeleton->obj);
+	for (size_t i = 0; i < LAYOUTS; i++)
+		check_map(&check, skeleton->obj, &layouts[i]);
+	check_all_known(&check, skeleton->obj);
+	check_group(&check, "maps");
+	for (size_t i = 0; i < sizeof(structs) / sizeof(structs[0]); i++) {
+		const __s32 id = btf__find_by_name_kind(btf, structs[i].name, BTF_KIND_STRUCT);
+
+		if (CHECK(&check, id > 0, "no type information of %s", structs[i].name))
+			check_type(&check, btf, "abi", (__u32)id, structs[i].name, structs[i].size);
+	}
+	check_group(&check, "structs");
+	check_programs(&check, skeleton->obj);
+	check_group(&check, "one program a hook");
+	phasegate_bpf__destroy(skeleton);
+	return check_end(&check);
+}

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The packet parser against the model: every protocol and next header, options, fragments, cut at
+ * every length, and random changes of all of them. What the parser says must hold in both
+ * directions, and so must the verdict of the whole way from packet to reason.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "check.h"
+#include "judge.skel.h"
+#include "lab.h"
+#include "random.h"
+
+#define CASES	      100000
+#define ETHERTYPE_IP4 0x0800
+#define ETHERTYPE_IP6 0x86dd
+
+/* A device that is not loopback. */
+#define DEVICE "pgtest0"
+
+static const char *const addresses4[] = {"10.0.0.1",	    "10.0.0.2",	      "10.0.9.9",
+					 "127.0.0.1",	    "127.0.0.53",     "0.0.0.0",
+					 "224.0.0.251",	    "10.0.0.9",	      "127.0.0.0",
+					 "255.255.255.255", "127.255.255.255"};
+static const char *const addresses6[] = {"2001:db8::1", "2001:db8::2", "::ffff:10.0.0.1",
+					 "::10.0.0.1",	"::",	       "::1",
+					 "ff02::16",	"fe80::1",     "2001:db8::9"};
+static const uint8_t next_headers[] = {0,  4,  6,   17,	 33,  41,  43,	44,  47,  50,  51, 58,
+				       59, 60, 132, 135, 136, 139, 140, 253, 254, 255, 1,  2};
+
+struct bench {
+	struct check check;
+	struct lab lab;
+	struct rng rng;
+	struct model_policy policy;
+	unsigned int device;
+	unsigned long refused, reasons[PG_REASON_COUNT];
+};
+
+struct packet {
+	unsigned int ethertype;
+	size_t size;
+	uint8_t octets[LAB_PACKET_MAX];
+};
+
+static void check_facts(struct bench *bench, const struct packet *packet,
+			const struct model_packet *model, bool egress, const char *what)
+{
+	const struct judge_case *got = &bench->lab.cases[0];
+	const struct model_facts expected = {.packet = true,
+					     .ipv6_header = model->ipv6_header,
+					     .defect = model->defect};
+	const struct pg_facts bits = lab_facts(&expected);
+	const struct pg_addr source = lab_address(&model->source);
+	const struct pg_addr destination = lab_address(&model->destination);
+	const __be16 source_port = htons(model->source_port);
+	const __be16 destination_port = htons(model->destination_port);
+	const bool sound = model->defect == MODEL_SOUND;
+	bool same = got->facts.defect == bits.defect &&
+		    (got->facts.bits & ~PG_FACT_SYN) == bits.bits &&
+		    !memcmp(&got->facts.local, egress ? &source : &destination, sizeof(source)) &&
+		    !memcmp(&got->facts.remote, egress ? &destination : &source, sizeof(source)) &&
+		    got->icmp_type == model->icmp_type;
+
+	if (sound)
+		same = same && got->facts.protocol == model->protocol &&
+		       got->facts.local_port == (egress ? source_port : destination_port) &&
+		       got->facts.remote_port == (egress ? destination_port : source_port) &&
+		       got->tcp_flags == model->tcp_flags &&
+		       got->tcp_payload == model->tcp_payload &&
+		       !!(got->facts.bits & PG_FACT_SYN) == model->opens;
+	CHECK(&bench->check, same,
+	      "%s, %s: ethertype %#x, %zu octets, %02x.., next %u: defect %u bits %#x protocol %u "
+	      "icmp %u flags %#x",
+	      what, egress ? "egress" : "ingress", packet->ethertype, packet->size,
+	      packet->size ? packet->octets[0] : 0, model->protocol, got->facts.defect,
+	      got->facts.bits, got->facts.protocol, got->icmp_type, got->tcp_flags);
+}
+
+static bool is_broadcast_or_multicast(const struct model_address *address)
+{
+	static const char *const broadcasts[] = {"255.255.255.255", "127.255.255.255", "127.0.0.0"};
+
+	if (address->family == 6)
+		return address->octets[0] == 0xff;
+	for (size_t i = 0; i < sizeof(broadcasts) / sizeof(broadcasts[0]); i++) {
+		const struct model_address broadcast = lab_parse(broadcasts[i]);
+
+		if (!memcmp(broadcast.octets, address->octets, 4))
+			return true;
+	}
+	return address->octets[0] >> 4 == 14;
+}
+
+/*
+ * The namespace has no socket, so on lo no socket receives; the test run's own sender is neither a
+ * stream nor a raw socket. 10.0.0.1 and 2001:db8::1 are the Environment's own addresses.
+ */
+static struct model_facts facts_of(const struct model_packet *model, bool loopback)
+{
+	const struct model_address own4 = lab_parse("10.0.0.1"), own6 = lab_parse("2001:db8::1");
+	const bool receivable = model->protocol == 6 || model->protocol == 17 ||
+				model->protocol == 1 || model->protocol == 58;
+	struct model_facts facts = {
+		.packet = true,
+		.ipv6_header = model->ipv6_header,
+		.defect = model->defect,
+		.remote = model->destination,
+		.remote_port = model->destination_port,
+		.protocol = model->protocol,
+	};
+
+	facts.loopback = loopback && model->defect == MODEL_SOUND && receivable &&
+			 !is_broadcast_or_multicast(&model->destination);
+	if (model->addressed)
+		facts.own_source =
+			model_is_loopback(&model->source) ||
+			!memcmp(&model->source, model->source.family == 4 ? &own4 : &own6,
+				sizeof(own4)) ||
+			/* ::ffff:10.0.0.1 means 10.0.0.1 */
+			(model->source.family == 6 &&
+			 !memcmp(model->source.octets, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\1",
+				 16));
+	return facts;
+}
+
+static void check_path(struct bench *bench, const struct packet *packet,
+		       const struct model_packet *model, bool loopback, const char *what)
+{
+	const struct model_facts facts = facts_of(model, loopback);
+	const enum pg_reason expected = model_judge(&bench->policy, &facts);
+	const unsigned int got = bench->lab.cases[0].reason;
+
+	bench->reasons[expected]++;
+	CHECK(&bench->check, got == expected,
+	      "%s: ethertype %#x, %zu octets, next %u, %s: %s instead of %s", what,
+	      packet->ethertype, packet->size, model->protocol, loopback ? "lo" : "device",
+	      lab_reason_name(got), lab_reason_name(expected));
+}
+
+static bool run(struct bench *bench, const struct packet *packet, const struct bpf_program *program,
+		unsigned int device)
+{
+	const struct lab_frame frame = {
+		.ethertype = packet->ethertype,
+		.octets = packet->octets,
+		.size = packet->size,
+		.ifindex = device,
+	};
+	struct judge_case *first = &bench->lab.cases[0];
+
+	memset(first, 0, sizeof(*first));
+	first->header = lab_header(&bench->lab, &bench->policy);
+	if (lab_run(&bench->lab, program, &frame, 1) == 1 &&
+	    bench->lab.skeleton->bss->judge_next == 1)
+		return true;
+	/* A test run makes no packet that is shorter than its IP header. */
+	CHECK(&bench->check,
+	      errno == EINVAL && packet->size < (packet->ethertype == ETHERTYPE_IP6 ? 40 : 20),
+	      "a test run of %zu octets failed: %s", packet->size, strerror(errno));
+	bench->refused++;
+	return false;
+}
+
+static void try(struct bench *bench, const struct packet *packet, const char *what)
+{
+	const struct judge_bpf *skeleton = bench->lab.skeleton;
+	struct model_packet model;
+
+	model_read_packet(packet->ethertype, packet->octets, packet->size, &model);
+	if (!run(bench, packet, skeleton->progs.judge_parse_egress, 0))
+		return;
+	check_facts(bench, packet, &model, true, what);
+	if (run(bench, packet, skeleton->progs.judge_parse_ingress, 0))
+		check_facts(bench, packet, &model, false, what);
+	if (run(bench, packet, skeleton->progs.judge_path, 0))
+		check_path(bench, packet, &model, true, what);
+	if (run(bench, packet, skeleton->progs.judge_path, bench->device))
+		check_path(bench, packet, &model, false, what);
+}
+
+/* Random octets behind the header: ports out of few, flags and lengths out of all. */
+static void fill_transport(struct rng *rng, uint8_t *transport, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		transport[i] = (uint8_t)rng_next(rng);
+	if (size >= 4 && rng_one_in(rng, 2))
+		memcpy(transport, "\x30\x39\x00\x35", 4); /* 12345 to 53 */
+	if (size >= 13 && rng_one_in(rng, 2))
+		transport[12] = 0x50;
+}
+
+static void make4(struct rng *rng, struct packet *packet, uint8_t protocol)
+{
+	const size_t words = rng_one_in(rng, 8) ? rng_below(rng, 16) : 5;
+	const struct model_address source = lab_parse(RNG_PICK(rng, addresses4));
+	const struct model_address destination = lab_parse(RNG_PICK(rng, addresses4));
+	uint8_t *ip = packet->octets;
+
+	packet->ethertype = ETHERTYPE_IP4;
+	packet->size = 60 + rng_below(rng, 40);
+	memset(ip, 0, 20);
+	fill_transport(rng, ip + 20, packet->size - 20);
+	ip[0] = (uint8_t)(0x40 | words);
+	ip[6] = rng_one_in(rng, 8) ? (uint8_t)rng_next(rng) : rng_one_in(rng, 2) ? 0x40 : 0;
+	ip[7] = rng_one_in(rng, 16) ? (uint8_t)rng_next(rng) : 0;
+	ip[9] = protocol;
+	memcpy(ip + 12, source.octets, 4);
+	memcpy(ip + 16, destination.octets, 4);
+}
+
+static void make6(struct rng *rng, struct packet *packet, uint8_t next)
+{
+	const struct model_address source = lab_parse(RNG_PICK(rng, addresses6));
+	const struct model_address destination = lab_parse(RNG_PICK(rng, addresses6));
+	uint8_t *ip = packet->octets;
+
+	packet->ethertype = ETHERTYPE_IP6;
+	packet->size = 80 + rng_below(rng, 40);
+	memset(ip, 0, 40);
+	fill_transport(rng, ip + 40, packet->size - 40);
+	ip[0] = 0x60;
+	ip[6] = next;
+	memcpy(ip + 8, source.octets, 16);
+	memcpy(ip + 24, destination.octets, 16);
+	if (next == 0 && !rng_one_in(rng, 4)) {
+		ip[40] = rng_one_in(rng, 2) ? 58 : RNG_PICK(rng, next_headers);
+		ip[41] = rng_one_in(rng, 4) ? (uint8_t)rng_below(rng, 3) : 0;
+		/* Router alert, or the jumbo option that only a packet over 64 KiB may have. */
+		memcpy(ip + 42, rng_one_in(rng, 2) ? "\x05\x02" : "\xc2\x04", 2);
+		ip[48] = rng_one_in(rng, 2) ? 143 : ip[48];
+	}
+}
+
+static void make(struct rng *rng, struct packet *packet)
+{
+	uint8_t next = rng_one_in(rng, 2) ? 6 : 17;
+
+	if (rng_one_in(rng, 2))
+		next = rng_one_in(rng, 4) ? (uint8_t)rng_next(rng) : RNG_PICK(rng, next_headers);
+	if (rng_one_in(rng, 2))
+		make4(rng, packet, next);
+	else
+		make6(rng, packet, next);
+}
+
+/* Bad version, other link protocol, cut anywhere, one octet changed. */
+static void spoil(struct rng *rng, struct packet *packet)
+{
+	switch (rng_below(rng, 12)) {
+	case 0:
+		packet->octets[0] = (uint8_t)rng_next(rng);
+		break;
+	case 1:
+		packet->ethertype = rng_one_in(rng, 2) ? 0x0806 : 0x8847;
+		break;
+	case 2:
+		packet->ethertype ^= ETHERTYPE_IP4 ^ ETHERTYPE_IP6;
+		break;
+	case 3:
+	case 4:
+		packet->size = rng_below(rng, (unsigned int)packet->size) + 1;
+		break;
+	case 5:
+		packet->octets[rng_below(rng, 48)] ^= (uint8_t)(1U << rng_below(rng, 8));
+		break;
+	}
+}
+
+static void any_policy(struct bench *bench)
+{
+	struct rng *rng = &bench->rng;
+	struct model_phase *phase;
+
+	bench->policy = (struct model_policy){
+		.installed = true,
+		.phase = rng_below(rng, PG_PHASE_COUNT),
+		.check_source = rng_one_in(rng, 2),
+		.resolvers = {{true, lab_parse("10.0.0.2"), 53}},
+		.ceiling = &bench->lab.sets[1],
+		.ceiling_named = {rng_one_in(rng, 4)},
+	};
+	for (size_t i = 0; i < PG_PHASE_COUNT; i++)
+		bench->policy.phases[i].mode = PG_MODE_PUBLIC;
+	phase = &bench->policy.phases[bench->policy.phase];
+	phase->mode = PG_MODE_NO_NETWORK + rng_below(rng, 3);
+	phase->set = &bench->lab.sets[0];
+	memset(phase->named, true, sizeof(phase->named));
+	phase->dns_resolver = true;
+}
+
+static void make_sets(struct bench *bench)
+{
+	struct model_set *entries = &bench->lab.sets[0], *ceiling = &bench->lab.sets[1];
+
+	entries->tables[PG_TABLE_EXACT4] =
+		(struct model_table){.exists = true,
+				     .count = 1,
+				     .list = {{lab_parse("10.0.0.1"), 32}}};
+	entries->tables[PG_TABLE_PREFIX6] =
+		(struct model_table){.exists = true,
+				     .count = 1,
+				     .list = {{lab_parse("2001:db8::"), 126}}};
+	ceiling->tables[PG_TABLE_EXACT4] =
+		(struct model_table){.exists = true,
+				     .count = 1,
+				     .list = {{lab_parse("10.0.0.9"), 32}}};
+	lab_fill(&bench->lab);
+}
+
+static void make_own(struct bench *bench)
+{
+	static const char *const own[] = {"10.0.0.1", "2001:db8::1"};
+	const int fd = bpf_map__fd(bench->lab.skeleton->maps.pg_own);
+	const __u8 present = 1;
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		const struct model_address address = lab_parse(own[i]);
+		const struct pg_own_key key = {.env_id = 0x1234, .addr = lab_address(&address)};
+
+		if (bpf_map_update_elem(fd, &key, &present, BPF_ANY))
+			exit(EXIT_FAILURE);
+	}
+}
+
+static void try_every_protocol(struct bench *bench)
+{
+	struct packet packet;
+
+	for (unsigned int next = 0; next < 256; next++) {
+		for (unsigned int i = 0; i < 4; i++) {
+			any_policy(bench);
+			make4(&bench->rng, &packet, (uint8_t)next);
+			try(bench, &packet, "protocol");
+			make6(&bench->rng, &packet, (uint8_t)next);
+			try(bench, &packet, "next header");
+		}
+	}
+	check_group(&bench->check, "every protocol and next header");
+}
+
+static void try_every_length(struct bench *bench)
+{
+	struct packet packet;
+
+	for (size_t i = 0; i < sizeof(next_headers); i++) {
+		for (size_t size = 0; size <= 80; size++) {
+			any_policy(bench);
+			make4(&bench->rng, &packet, next_headers[i]);
+			packet.size = size < 60 ? size : 60;
+			try(bench, &packet, "cut IPv4");
+			make6(&bench->rng, &packet, next_headers[i]);
+			packet.size = size;
+			try(bench, &packet, "cut IPv6");
+		}
+	}
+	printf("# the kernel refused to make %lu packets shorter than their IP header\n",
+	       bench->refused);
+	check_group(&bench->check, "cut at every length");
+}
+
+static void try_every_first_octet(struct bench *bench)
+{
+	struct packet packet;
+
+	for (unsigned int octet = 0; octet < 256; octet++) {
+		any_policy(bench);
+		make4(&bench->rng, &packet, 17);
+		packet.octets[0] = (uint8_t)octet;
+		try(bench, &packet, "IPv4 version and length");
+		make6(&bench->rng, &packet, 17);
+		packet.octets[0] = (uint8_t)octet;
+		try(bench, &packet, "IPv6 version");
+	}
+	check_group(&bench->check, "every version and header length");
+}
+
+static void try_random(struct bench *bench, unsigned long cases)
+{
+	struct packet packet;
+
+	for (unsigned long i = 0; i < cases; i++) {
+		if (i % 16 == 0)
+			any_policy(bench);
+		make(&bench->rng, &packet);
+		spoil(&bench->rng, &packet);
+		try(bench, &packet, "random");
+	}
+	check_group(&bench->check, "random packets");
+}
+
+int main(void)
+{
+	static struct bench bench;
+
+	lab_open(&bench.lab);
+	if (system("ip link add " DEVICE " type veth peer name pgtest1 && "
+		   "ip link set " DEVICE " up && ip link set lo up"))
+		return EXIT_FAILURE;
+	bench.device = if_nametoindex(DEVICE);
+	bench.rng.state = lab_seed();
+	make_sets(&bench);
+	make_own(&bench);
+	try_every_protocol(&bench);
+	try_every_first_octet(&bench);
+	try_every_length(&bench);
+	try_random(&bench, lab_case_count(CASES));
+	for (unsigned int i = 0; i < PG_REASON_COUNT; i++)
+		if (bench.reasons[i])
+			printf("# %8lu %s\n", bench.reasons[i], lab_reason_name(i));
+	lab_close(&bench.lab);
+	return check_end(&bench.check);
+}
