@@ -196,20 +196,29 @@ static int warn_every_address(const struct document *document, const char *list_
 										 : "::/0"});
 }
 
+static int report_element(const struct document *document, const char *list_pointer, size_t index,
+			  const cJSON *item, const struct pg_entry_fault *fault)
+{
+	char pointer[ENTRY_POINTER_MAX];
+
+	snprintf(pointer, sizeof(pointer), "%s/%zu", list_pointer, index);
+	if (!fault)
+		return report_type(document, pointer, item, "a string");
+	return report(document, fault->code, pointer, item->valuestring, fault->hint, NULL);
+}
+
 /* Reads one element; what is at fault is reported and left out. */
 static int parse_element(const struct document *document, const char *list_pointer, size_t index,
 			 const cJSON *item, struct pg_entries *entries)
 {
-	char pointer[ENTRY_POINTER_MAX];
 	struct pg_entry_fault fault;
 	int result;
 
-	snprintf(pointer, sizeof(pointer), "%s/%zu", list_pointer, index);
 	if (!cJSON_IsString(item))
-		return report_type(document, pointer, item, "a string");
+		return report_element(document, list_pointer, index, item, NULL);
 	result = pg_entry_parse(item->valuestring, &entries->items[entries->count], &fault);
 	if (result == -EINVAL)
-		return report(document, fault.code, pointer, item->valuestring, fault.hint, NULL);
+		return report_element(document, list_pointer, index, item, &fault);
 	if (result == 0)
 		entries->count++;
 	return result;

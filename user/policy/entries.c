@@ -199,23 +199,31 @@ static void make_key(uint64_t key[2])
 	}
 }
 
-/* Whether an equal entry is in the open-addressing table of indices + 1; adds index if not. */
-static bool find_or_add(uint32_t *table, size_t mask, uint64_t hash,
+/* A place of the open-addressing table. The tag spares most looks at entries that differ. */
+struct place {
+	uint32_t tag;
+	uint32_t index; /* of the entry, + 1; 0: free */
+};
+
+/* Whether an equal entry is in the table; adds the index if not. */
+static bool find_or_add(struct place *table, size_t mask, uint64_t hash,
 			const struct pg_entries *entries, size_t index)
 {
+	uint32_t tag = (uint32_t)(hash >> 32);
 	size_t at = hash & mask;
 
-	for (; table[at]; at = (at + 1) & mask) {
-		if (pg_entry_equal(&entries->items[table[at] - 1], &entries->items[index]))
+	for (; table[at].index; at = (at + 1) & mask) {
+		if (table[at].tag == tag &&
+		    pg_entry_equal(&entries->items[table[at].index - 1], &entries->items[index]))
 			return true;
 	}
-	table[at] = (uint32_t)index + 1;
+	table[at] = (struct place){.tag = tag, .index = (uint32_t)index + 1};
 	return false;
 }
 
 int pg_entries_merge_duplicates(struct pg_entries *entries, size_t *ret_removed)
 {
-	pg_autofree uint32_t *table = NULL;
+	pg_autofree struct place *table = NULL;
 	size_t size = 16, kept = 0;
 	uint64_t key[2];
 
