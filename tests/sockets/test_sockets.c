@@ -420,21 +420,24 @@ static void test_time_wait(struct world *world)
 static void test_orphan(struct world *world)
 {
 	struct pair pair = tcp_pair(PLACE_OWN, "127.0.0.1", PLACE_OTHER, "127.0.0.1", 0);
+	const struct timeval patience = {.tv_usec = 500 * 1000};
 	struct pass pass = {.world = world, .close_all = true};
+	size_t sent = 0, received = 0;
 	static char block[65536];
 	ssize_t got;
 
-	while (send(pair.client, block, sizeof(block), MSG_DONTWAIT) > 0)
-		;
+	while ((got = send(pair.client, block, sizeof(block), MSG_DONTWAIT)) > 0)
+		sent += (size_t)got;
 	close(pair.client);
 	run_pass(&pass);
 	CHECK(pass.shown_count == 1 && pass.closed == 0);
 	CHECK(pass.shown[0].state == TCP_FIN_WAIT1);
-	do
-		got = recv(pair.server, block, sizeof(block), 0);
-	while (got > 0);
-	/* Cut, not an orderly end. */
-	CHECK(got < 0 && errno == ECONNRESET);
+	CHECK(setsockopt(pair.server, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0);
+	while ((got = recv(pair.server, block, sizeof(block), 0)) > 0)
+		received += (size_t)got;
+	/* Cut; a kernel that only empties the queue says nothing at all. Never an orderly end. */
+	CHECK(got < 0 && (errno == ECONNRESET || errno == EAGAIN));
+	CHECK(received < sent);
 	close(pair.server);
 }
 
@@ -460,7 +463,9 @@ static void test_mptcp(struct world *world)
 	char byte;
 
 	if (probe < 0 || timeout < 0) {
-		puts("mptcp: no MPTCP, or no net.mptcp.close_timeout: not tested");
+		puts("mptcp is not tested: no MPTCP here, or no net.mptcp.close_timeout");
+		if (probe >= 0)
+			close(probe);
 		return;
 	}
 	close(probe);
@@ -556,10 +561,11 @@ int main(void)
 		{"connecting", test_connecting},
 		{"mark", test_mark},
 		{"time_wait", test_time_wait},
-		{"orphan", test_orphan},
 		{"mptcp", test_mptcp},
 		{"errors", test_errors},
 		{"many", test_many},
+		/* Last, since some kernels keep the socket. */
+		{"orphan", test_orphan},
 	};
 	char *cgroup2 = NULL;
 	struct pg_error err = {0};

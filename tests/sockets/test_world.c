@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -16,10 +17,12 @@
 #include <phasegate/abi/flow.h>
 
 static char place_path[PLACE_COUNT][256];
+static char home_path[PATH_MAX]; /* the cgroup in which the test began */
+static pid_t test_pid;
 
 static void remove_cgroups(void)
 {
-	/* The test's sockets hold no cgroup populated; only its exit has to be waited for. */
+	/* A test that was killed is still leaving its cgroup. */
 	for (int try = 0; try < 500; try++) {
 		/* PLACE_DEEP is below PLACE_OWN, so it goes first. */
 		rmdir(place_path[PLACE_DEEP]);
@@ -78,16 +81,47 @@ static void make_cgroups(struct world *world, const char *cgroup2)
 	}
 }
 
-void world_enter(enum place place)
+static void move_to(const char *cgroup)
 {
-	char path[300];
+	char path[PATH_MAX + 16];
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/cgroup.procs", place_path[place]);
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
 	fd = open(path, O_WRONLY | O_CLOEXEC);
-	CHECK(fd >= 0);
-	CHECK(write(fd, "0", 1) == 1);
+	if (fd < 0 || write(fd, "0", 1) != 1) {
+		perror(path);
+		_exit(1);
+	}
 	close(fd);
+}
+
+void world_enter(enum place place)
+{
+	move_to(place_path[place]);
+}
+
+static void find_home(const char *cgroup2)
+{
+	FILE *file = fopen("/proc/self/cgroup", "re");
+	char line[PATH_MAX];
+
+	CHECK(file);
+	while (fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (strncmp(line, "0::", 3) == 0)
+			snprintf(home_path, sizeof(home_path), "%s%s", cgroup2, line + 3);
+	}
+	fclose(file);
+	CHECK(home_path[0]);
+}
+
+/* The janitor is for tests that are killed; one that ends leaves nothing behind when it is gone. */
+static void leave(void)
+{
+	if (getpid() != test_pid)
+		return;
+	move_to(home_path);
+	remove_cgroups();
 }
 
 static void make_netns(struct world *world)
@@ -131,7 +165,10 @@ void world_make(struct world *world, const char *cgroup2)
 		puts("skipped: needs root for cgroups, a network namespace and SOCK_DESTROY");
 		exit(77);
 	}
+	find_home(cgroup2);
 	make_cgroups(world, cgroup2);
+	test_pid = getpid();
+	CHECK(atexit(leave) == 0);
 	make_netns(world);
 	world->mark_map = make_mark_map();
 }

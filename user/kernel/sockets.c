@@ -78,8 +78,9 @@ static int destroy_round(struct pg_diag *diag, struct pg_diag_list *list, size_t
 		own->pending = false;
 		/*
 		 * An orphan is destroyed for the data in its queue, which a later phase would let
-		 * out, but it is not counted: there is no application to tell, and kernels before
-		 * 6.11 only purge its queue, so that every pass would find it again.
+		 * out, but it is not counted: there is no application to tell, and kernels that
+		 * lack the fix of 2024 ("tcp: fix forever orphan socket caused by tcp_abort"; seen
+		 * on 5.10.0-32) only purge its queue, so that every pass would find it again.
 		 */
 		if (!own->orphan)
 			++*closed;
