@@ -11,31 +11,35 @@
 /* What a document given on the command line is called in messages. */
 #define INLINE_NAME "--policy"
 
+/* The text is the source's from then on. */
 static int read_argument(const char *argument, struct pg_policy_source *ret_source,
 			 struct pg_error *err)
 {
 	const char *first = argument + strspn(argument, " \t\r\n");
-	char *text = NULL;
-	size_t size;
+	pg_autofree char *text = NULL;
+	const char *name = argument;
+	size_t size = 0;
 	int result;
 
 	if (*first == '{') {
+		name = INLINE_NAME;
+		size = strlen(argument);
 		text = strdup(argument);
-		if (!text)
-			return pg_fail_errno(err, -ENOMEM, "cannot read %s", INLINE_NAME);
-		*ret_source = (struct pg_policy_source){INLINE_NAME, text, strlen(text)};
-		return 0;
+		result = text ? 0 : pg_fail_errno(err, -ENOMEM, "cannot read %s", name);
+	} else {
+		result = pg_file_read(argument, PG_POLICY_DOCUMENT_MAX, &text, &size, err);
 	}
-	result = pg_file_read(argument, PG_POLICY_DOCUMENT_MAX, &text, &size, err);
 	if (result == -EFBIG) {
 		/* Its text does not matter: the parser refuses the size, in its own words. */
 		text = calloc(1, 1);
 		size = PG_POLICY_DOCUMENT_MAX + 1;
-		result = text ? 0 : -ENOMEM;
+		result = text ? 0 : pg_fail_errno(err, -ENOMEM, "cannot read %s", name);
 	}
 	if (result < 0)
 		return result;
-	*ret_source = (struct pg_policy_source){argument, text, size};
+	ret_source->name = name;
+	ret_source->text = PG_TAKE_PTR(text);
+	ret_source->size = size;
 	return 0;
 }
 

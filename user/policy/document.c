@@ -151,7 +151,7 @@ static const char *suggest_mode(const char *text)
 	char plain[16];
 	size_t i;
 
-	for (i = 0; text[i] && i < sizeof(plain) - 1; i++) {
+	for (i = 0; i < sizeof(plain) - 1 && text[i]; i++) {
 		char c = text[i];
 
 		plain[i] = (char)(c >= 'A' && c <= 'Z'	 ? c - 'A' + 'a'
