@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#define PG_NSEC_PER_SEC 1000000000ULL
+#define PG_NSEC_PER_SEC	 1000000000ULL
 #define PG_NSEC_PER_MSEC 1000000ULL
 #define PG_NSEC_PER_USEC 1000ULL
 

@@ -31,7 +31,7 @@ void pg_log_close(void);
 bool pg_log_enabled(enum pg_log_level level);
 
 void pg_log(enum pg_log_level level, const char *format, ...) PG_PRINTF(2, 3);
-#define pg_log_error(...) pg_log(PG_LOG_ERROR, __VA_ARGS__)
+#define pg_log_error(...)   pg_log(PG_LOG_ERROR, __VA_ARGS__)
 #define pg_log_warning(...) pg_log(PG_LOG_WARNING, __VA_ARGS__)
-#define pg_log_info(...) pg_log(PG_LOG_INFO, __VA_ARGS__)
-#define pg_log_debug(...) pg_log(PG_LOG_DEBUG, __VA_ARGS__)
+#define pg_log_info(...)    pg_log(PG_LOG_INFO, __VA_ARGS__)
+#define pg_log_debug(...)   pg_log(PG_LOG_DEBUG, __VA_ARGS__)

@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 
-/* Exit statuses, documented in docs/phasegate.1.md. A command run by `phasegate run` has its own. */
+/* Exit statuses, as in docs/phasegate.1.md. A command run by `phasegate run` has its own. */
 enum pg_exit {
 	PG_EXIT_OK = 0,
-	PG_EXIT_FAILURE = 1,	/* the operation failed; for doctor: enforcement is not possible */
-	PG_EXIT_USAGE = 2,	/* bad option, or a policy that is at fault */
-	PG_EXIT_REFUSED = 125,	/* run: enforcement could not be had, so nothing was started */
+	PG_EXIT_FAILURE = 1,   /* the operation failed; for doctor: enforcement is not possible */
+	PG_EXIT_USAGE = 2,     /* bad option, or a policy that is at fault */
+	PG_EXIT_REFUSED = 125, /* run: enforcement could not be had, so nothing was started */
 	PG_EXIT_NOT_EXECUTABLE = 126, /* run: the command could not be executed */
 	PG_EXIT_NOT_FOUND = 127,      /* run: the command was not found */
 	PG_EXIT_SIGNAL = 128,	      /* run: 128 + N, the command was ended by signal N */
@@ -17,8 +17,8 @@ enum pg_exit {
 
 struct pg_command {
 	const char *name;
-	const char *arguments; /* synopsis after the name */
-	const char *summary;   /* one line */
+	const char *arguments;		   /* synopsis after the name */
+	const char *summary;		   /* one line */
 	int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns enum pg_exit */
 };
 
@@ -37,10 +37,12 @@ enum pg_common_option {
 
 /* Rows for a command's struct option array. */
 #define PG_COMMON_OPTIONS \
-	{ "log-level", required_argument, NULL, PG_OPTION_LOG_LEVEL }, \
-	{ "log-file", required_argument, NULL, PG_OPTION_LOG_FILE }, \
-	{ "file-log-level", required_argument, NULL, PG_OPTION_FILE_LOG_LEVEL }, \
-	{ "help", no_argument, NULL, PG_OPTION_HELP }
+	{"log-level", required_argument, NULL, PG_OPTION_LOG_LEVEL}, \
+		{"log-file", required_argument, NULL, PG_OPTION_LOG_FILE}, \
+		{"file-log-level", required_argument, NULL, PG_OPTION_FILE_LOG_LEVEL}, \
+	{ \
+		"help", no_argument, NULL, PG_OPTION_HELP \
+	}
 
 /*
  * Handles one of them. Returns 0, or -EINVAL after having said on standard error what is wrong.

@@ -20,9 +20,9 @@
 /* Larger than a million entries of the longest usual kind need; bounds memory while parsing. */
 #define PG_POLICY_DOCUMENT_MAX (64UL * 1024 * 1024)
 /* A document has 3 levels, 4 inside --env-params; more is a mistake or an attack on the parser. */
-#define PG_POLICY_DEPTH_MAX 8
+#define PG_POLICY_DEPTH_MAX    8
 /* Entries per phase; the kernel's tables are sized by what is used, this bounds what may be. */
-#define PG_POLICY_ENTRIES_MAX 1048576
+#define PG_POLICY_ENTRIES_MAX  1048576
 
 /* X(symbol, name) */
 #define PG_ENTRY_KINDS(X) \
@@ -42,7 +42,7 @@ enum pg_entry_kind {
 struct pg_entry {
 	enum pg_entry_kind kind;
 	union {
-		char *name;		 /* HOST, WILDCARD (without the "*."): lower case, no final dot */
+		char *name; /* HOST, WILDCARD (without "*."): lower case, no final dot */
 		struct pg_prefix prefix; /* the other kinds */
 	};
 };
@@ -65,7 +65,7 @@ struct pg_phase_policy {
 	enum pg_mode mode;
 	struct pg_entries *entries; /* NULL unless allowlist */
 	enum pg_origin origin;
-	/* The document that set it: index into the sources given, from 0; meaningful if DOCUMENT. */
+	/* The document that set it, as index into the sources; meaningful if DOCUMENT. */
 	size_t source;
 	/* Entries that --allow added. */
 	size_t added;
@@ -114,7 +114,7 @@ static inline void pg_policy_freep(struct pg_policy **policy)
 }
 #define pg_autopolicy PG_CLEANUP(pg_policy_freep)
 
-/* The entry in normal form ("*.example.com", "203.0.113.0/24") in a fresh string; NULL: no memory. */
+/* The normal form ("*.example.com", "203.0.113.0/24") in a fresh string; NULL: no memory. */
 char *pg_entry_format(const struct pg_entry *entry) PG_MUST_CHECK;
 const char *pg_entry_kind_name(enum pg_entry_kind kind);
 
