@@ -2,6 +2,7 @@
 /* Who opened a UDP flow: the record of inbound and outbound tuples (abi/flow.h). */
 #pragma once
 
+#include "decide.bpf.h"
 #include "facts.h"
 #include "maps.bpf.h"
 
@@ -59,6 +60,51 @@ static __always_inline void pg_flow_record_outbound(const struct pg_header *head
 }
 
 /*
+ * The key for a packet whose tuple cannot be read: what comes back must not pass for something
+ * that came first. It bars new inbound flows from its destination, or from everywhere if the packet
+ * hides that too.
+ */
+static __always_inline void pg_flow_key_hidden(struct pg_flow_key *key,
+					       const struct pg_header *header,
+					       const struct pg_addr *remote)
+{
+	key->env_id = header->env_id;
+	key->protocol = IPPROTO_UDP;
+	if (remote)
+		key->remote = *remote;
+}
+
+static __always_inline void pg_flow_record_hidden(const struct pg_header *header,
+						  const struct pg_facts *facts,
+						  struct pg_counters *counters)
+{
+	struct pg_flow_key key = {};
+	struct pg_flow *flow;
+
+	/* An IPv4 header says what it carries, whatever its options. */
+	if (!(facts->bits & PG_FACT_IPV6) && facts->protocol != IPPROTO_UDP)
+		return;
+	pg_flow_key_hidden(&key, header, pg_hides_destination(facts) ? NULL : &facts->remote);
+	flow = bpf_map_lookup_elem(&pg_flows, &key);
+	if (flow)
+		flow->seen = bpf_ktime_get_boot_ns();
+	else
+		pg_flow_insert(&key, PG_FLOW_OUTBOUND, counters);
+}
+
+static __always_inline bool pg_flow_is_barred(const struct pg_header *header,
+					      const struct pg_facts *facts)
+{
+	struct pg_flow_key key = {};
+
+	pg_flow_key_hidden(&key, header, NULL);
+	if (bpf_map_lookup_elem(&pg_flows, &key))
+		return true;
+	pg_flow_key_hidden(&key, header, &facts->remote);
+	return bpf_map_lookup_elem(&pg_flows, &key);
+}
+
+/*
  * A datagram came in: unless the Environment spoke first, the flow is inbound. The second key,
  * without the local address, is a hint for connect and sendmsg, which run before a source is
  * chosen; packets are judged by the exact one.
@@ -69,7 +115,7 @@ static __always_inline void pg_flow_record_inbound(const struct pg_header *heade
 {
 	struct pg_flow_key key = {};
 
-	if (pg_flow_direction(header, facts))
+	if (pg_flow_direction(header, facts) || pg_flow_is_barred(header, facts))
 		return;
 	pg_flow_key_fill(&key, header, facts);
 	pg_flow_insert(&key, PG_FLOW_INBOUND, counters);

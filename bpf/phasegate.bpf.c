@@ -41,14 +41,13 @@ pg_read_egress_facts(struct __sk_buff *skb, const struct pg_header *header, stru
 		facts->bits |= PG_FACT_LOOPBACK;
 }
 
-SEC("cgroup_skb/egress")
-int pg_egress(struct __sk_buff *skb)
+static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct pg_header *header,
+					   struct pg_counters *counters)
 {
-	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
-	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
+	/* A forged source on lo could open a flow, so lo has none. */
+	bool flows = skb->ifindex != PG_IFINDEX_LOOPBACK, udp;
 	struct pg_facts facts = {};
 	enum pg_reason reason;
-	bool udp_flow;
 	__u32 direction = 0;
 
 	if (!pg_header_valid(header)) {
@@ -56,18 +55,18 @@ int pg_egress(struct __sk_buff *skb)
 		return PG_HOOK_DENY;
 	}
 	pg_read_egress_facts(skb, header, &facts);
-	/* A forged source on lo could open a flow, so lo has none. */
-	udp_flow = facts.protocol == IPPROTO_UDP && !facts.defect &&
-		   skb->ifindex != PG_IFINDEX_LOOPBACK;
-	if (udp_flow) {
+	udp = facts.protocol == IPPROTO_UDP && !facts.defect;
+	if (flows && udp) {
 		direction = pg_flow_direction(header, &facts);
 		if (direction == PG_FLOW_INBOUND)
 			facts.bits |= PG_FACT_INBOUND;
 	}
 	reason = pg_decide(header, &facts);
 	if (pg_count(counters, PG_COUNT_PACKET, reason) == PG_ALLOW) {
-		if (udp_flow && !direction)
+		if (flows && udp && !direction)
 			pg_flow_record_outbound(header, &facts, counters);
+		else if (flows && facts.defect && reason == PG_REASON_PUBLIC)
+			pg_flow_record_hidden(header, &facts, counters);
 		return PG_HOOK_ALLOW;
 	}
 	if (pg_is_stranded(skb, &facts))
@@ -75,12 +74,17 @@ int pg_egress(struct __sk_buff *skb)
 	return PG_HOOK_DENY;
 }
 
-/* Nothing that comes in is judged, but who opened a UDP flow is remembered. */
-SEC("cgroup_skb/ingress")
-int pg_ingress(struct __sk_buff *skb)
+SEC("cgroup_skb/egress")
+int pg_egress(struct __sk_buff *skb)
 {
-	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
-	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
+	return pg_judge_egress(skb, bpf_get_local_storage(&pg_headers, 0),
+			       bpf_get_local_storage(&pg_counts, 0));
+}
+
+/* Nothing that comes in is judged, but who opened a UDP flow is remembered. */
+static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg_header *header,
+					  struct pg_counters *counters)
+{
 	struct pg_facts facts = {};
 	struct pg_packet packet = {};
 
@@ -95,6 +99,13 @@ int pg_ingress(struct __sk_buff *skb)
 	}
 	pg_count(counters, PG_COUNT_INGRESS, PG_REASON_INGRESS);
 	return PG_HOOK_ALLOW;
+}
+
+SEC("cgroup_skb/ingress")
+int pg_ingress(struct __sk_buff *skb)
+{
+	return pg_see_ingress(skb, bpf_get_local_storage(&pg_headers, 0),
+			      bpf_get_local_storage(&pg_counts, 0));
 }
 
 SEC("sockops")

@@ -17,6 +17,8 @@ struct {
 
 __u32 judge_next;
 
+struct pg_counters judge_counters;
+
 static __always_inline struct judge_case *judge_take(void)
 {
 	__u32 index = judge_next;
@@ -89,4 +91,21 @@ int judge_path(struct __sk_buff *skb)
 	judge_put(taken, &facts, &packet);
 	taken->reason = pg_decide(&taken->header, &facts);
 	return PG_HOOK_ALLOW;
+}
+
+/* The whole of a hook, with its counters and flows; the program's return value is the verdict. */
+SEC("cgroup_skb/egress")
+int judge_egress(struct __sk_buff *skb)
+{
+	struct judge_case *taken = judge_take();
+
+	return taken ? pg_judge_egress(skb, &taken->header, &judge_counters) : PG_HOOK_DENY;
+}
+
+SEC("cgroup_skb/ingress")
+int judge_ingress(struct __sk_buff *skb)
+{
+	struct judge_case *taken = judge_take();
+
+	return taken ? pg_see_ingress(skb, &taken->header, &judge_counters) : PG_HOOK_DENY;
 }

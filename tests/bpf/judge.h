@@ -2,6 +2,7 @@
 /* What the test programs of judge.bpf.c and the tests hand each other. */
 #pragma once
 
+#include <phasegate/abi/counter.h>
 #include <phasegate/abi/header.h>
 #include <phasegate/abi/reason.h>
 

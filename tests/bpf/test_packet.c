@@ -14,6 +14,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include <phasegate/abi/counter.h>
+
 #include "check.h"
 #include "judge.skel.h"
 #include "lab.h"

@@ -13,6 +13,8 @@
 
 #include <bpf/libbpf.h>
 
+#include <phasegate/abi/counter.h>
+
 #include "check.h"
 #include "judge.skel.h"
 #include "lab.h"

@@ -10,7 +10,8 @@
 struct pg_flow_key {
 	__u64 env_id;
 	/* The Environment's end; all zero in the extra key of an inbound flow that connect and
-	 * sendmsg hooks use, which do not know the source address yet. */
+	 * sendmsg hooks use, which do not know the source address yet. With both ports zero as well
+	 * it is an outbound packet whose tuple cannot be read; then a zero remote means any. */
 	struct pg_addr local;
 	struct pg_addr remote;
 	__be16 local_port;

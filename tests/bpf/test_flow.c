@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who opened a UDP flow, hook by hook: what the Environment sent first in public never comes back
+ * as inbound, whatever the packet looked like; what came in first may be answered in every phase.
+ */
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <phasegate/abi/counter.h>
+#include <phasegate/abi/flow.h>
+
+#include "check.h"
+#include "judge.skel.h"
+#include "lab.h"
+
+#define DEVICE	    "pgtest0"
+#define LOCAL_PORT  4000
+#define REMOTE_PORT 5000
+
+struct bench {
+	struct check check;
+	struct lab lab;
+	unsigned int device;
+};
+
+/* What a packet is besides a datagram. */
+enum form {
+	FORM_PLAIN,
+	FORM_FRAGMENT,
+	FORM_OPTIONS,
+	FORM_OPTIONS_FRAGMENT,
+	FORM_ROUTING,
+};
+
+static const char *const form_names[] = {"plain", "fragment", "options", "options and fragment",
+					 "routing header"};
+
+static void put_ports(uint8_t *udp, unsigned int source, unsigned int destination)
+{
+	const uint8_t octets[4] = {(uint8_t)(source >> 8), (uint8_t)source,
+				   (uint8_t)(destination >> 8), (uint8_t)destination};
+
+	memcpy(udp, octets, sizeof(octets));
+}
+
+static size_t make4(uint8_t *ip, enum form form, uint8_t protocol, const char *source,
+		    const char *destination)
+{
+	const bool options = form == FORM_OPTIONS || form == FORM_OPTIONS_FRAGMENT;
+
+	ip[0] = options ? 0x46 : 0x45;
+	ip[6] = form == FORM_FRAGMENT || form == FORM_OPTIONS_FRAGMENT ? 0x20 : 0;
+	ip[9] = protocol;
+	inet_pton(AF_INET, source, ip + 12);
+	inet_pton(AF_INET, destination, ip + 16);
+	return options ? 24 : 20;
+}
+
+static size_t make6(uint8_t *ip, enum form form, uint8_t protocol, const char *source,
+		    const char *destination)
+{
+	const bool extended = form != FORM_PLAIN;
+
+	ip[0] = 0x60;
+	ip[6] = !extended ? protocol : form == FORM_FRAGMENT ? 44 : 43;
+	ip[40] = extended ? protocol : 0;
+	inet_pton(AF_INET6, source, ip + 8);
+	inet_pton(AF_INET6, destination, ip + 24);
+	return extended ? 48 : 40;
+}
+
+struct step {
+	bool out;
+	enum pg_mode mode;
+	enum form form;
+	uint8_t protocol;
+	const char *local, *remote;
+	unsigned int remote_port;
+	bool on_lo;
+	uint64_t env_id;
+};
+
+/* Whether the packet passes. */
+static bool transmit(struct bench *bench, const struct step *step)
+{
+	const struct judge_bpf *skeleton = bench->lab.skeleton;
+	const char *source = step->out ? step->local : step->remote;
+	const char *destination = step->out ? step->remote : step->local;
+	const unsigned int remote_port = step->remote_port ? step->remote_port : REMOTE_PORT;
+	const bool v6 = strchr(source, ':');
+	const uint8_t protocol = step->protocol ? step->protocol : 17;
+	struct model_policy policy = {.installed = true};
+	uint8_t octets[100] = {};
+	const size_t header =
+		(v6 ? make6 : make4)(octets, step->form, protocol, source, destination);
+	const struct lab_frame frame = {
+		.ethertype = v6 ? 0x86dd : 0x0800,
+		.octets = octets,
+		.size = header + 20,
+		.ifindex = step->on_lo ? 0 : bench->device,
+	};
+
+	put_ports(octets + header, step->out ? LOCAL_PORT : remote_port,
+		  step->out ? remote_port : LOCAL_PORT);
+	for (size_t i = 0; i < PG_PHASE_COUNT; i++)
+		policy.phases[i].mode = step->mode ? step->mode : PG_MODE_NO_NETWORK;
+	bench->lab.cases[0].header = lab_header(&bench->lab, &policy);
+	if (step->env_id)
+		bench->lab.cases[0].header.env_id = step->env_id;
+	return lab_run(&bench->lab,
+		       step->out ? skeleton->progs.judge_egress : skeleton->progs.judge_ingress,
+		       &frame, 1) == 1;
+}
+
+static void forget(struct bench *bench)
+{
+	const int fd = bpf_map__fd(bench->lab.skeleton->maps.pg_flows);
+	struct pg_flow_key key;
+
+	while (!bpf_map_get_next_key(fd, NULL, &key))
+		bpf_map_delete_elem(fd, &key);
+}
+
+static unsigned int flow_count(struct bench *bench)
+{
+	const int fd = bpf_map__fd(bench->lab.skeleton->maps.pg_flows);
+	struct pg_flow_key key, *last = NULL;
+	unsigned int count = 0;
+
+	while (!bpf_map_get_next_key(fd, last, &key)) {
+		last = &key;
+		count++;
+	}
+	return count;
+}
+
+/* Ends of a conversation in either family. */
+static const struct {
+	const char *local, *remote, *other;
+} ends[2] = {
+	{"10.0.0.1", "10.0.9.9", "10.0.9.10"},
+	{"2001:db8::1", "2001:db8:9::9", "2001:db8:9::10"},
+};
+
+static void try_inbound(struct bench *bench)
+{
+	struct check *check = &bench->check;
+
+	for (size_t i = 0; i < 2; i++) {
+		const char *local = ends[i].local, *remote = ends[i].remote;
+		struct step in = {.local = local, .remote = remote};
+		struct step reply = {.out = true, .local = local, .remote = remote};
+		struct step elsewhere = {.out = true, .local = local, .remote = ends[i].other};
+		struct step other_port = {.out = true,
+					  .local = local,
+					  .remote = remote,
+					  .remote_port = 5001};
+		struct step neighbour = reply;
+
+		forget(bench);
+		CHECK(check, !transmit(bench, &reply), "%s: passes before it is a reply", local);
+		CHECK(check, transmit(bench, &in), "%s: does not come in", local);
+		CHECK(check, flow_count(bench) == 2, "%s: %u flows", local, flow_count(bench));
+		CHECK(check, transmit(bench, &reply), "%s: no reply", local);
+		CHECK(check, !transmit(bench, &elsewhere), "%s: another remote passes", local);
+		CHECK(check, !transmit(bench, &other_port), "%s: another port passes", local);
+		neighbour.env_id = 0x9999;
+		CHECK(check, !transmit(bench, &neighbour), "%s: another Environment's", local);
+		reply.form = FORM_FRAGMENT;
+		CHECK(check, !transmit(bench, &reply), "%s: a fragment passes", local);
+
+		forget(bench);
+		in.on_lo = true;
+		reply.form = FORM_PLAIN;
+		CHECK(check, transmit(bench, &in) && !flow_count(bench), "%s: a flow on lo", local);
+		CHECK(check, !transmit(bench, &reply), "%s: a flow from lo", local);
+	}
+	check_group(check, "inbound flows are answered, exactly");
+}
+
+static void try_outbound(struct bench *bench, size_t family, enum form form)
+{
+	const char *local = ends[family].local, *remote = ends[family].remote;
+	const char *name = form_names[form];
+	const struct step out = {.out = true,
+				 .mode = PG_MODE_PUBLIC,
+				 .form = form,
+				 .local = local,
+				 .remote = remote};
+	const struct step answer = {.local = local, .remote = remote};
+	const struct step later = {.out = true, .local = local, .remote = remote};
+	struct check *check = &bench->check;
+
+	forget(bench);
+	CHECK(check, transmit(bench, &out), "%s, %s: not sent in public", local, name);
+	CHECK(check, transmit(bench, &out), "%s, %s: not sent again", local, name);
+	CHECK(check, transmit(bench, &answer), "%s, %s: no answer", local, name);
+	CHECK(check, !transmit(bench, &later), "%s, %s: the answer has opened a flow", local, name);
+	CHECK(check, flow_count(bench) == 1, "%s, %s: %u flows", local, name, flow_count(bench));
+}
+
+/* A packet that says where it goes bars no one else, and other protocols bar nothing. */
+static void try_bystanders(struct bench *bench)
+{
+	const char *local = ends[0].local;
+	const struct step in = {.local = local, .remote = ends[0].other};
+	const struct step reply = {.out = true, .local = local, .remote = ends[0].other};
+	struct step out = {.out = true,
+			   .mode = PG_MODE_PUBLIC,
+			   .form = FORM_FRAGMENT,
+			   .local = local,
+			   .remote = ends[0].remote};
+	struct check *check = &bench->check;
+
+	forget(bench);
+	CHECK(check, transmit(bench, &out) && transmit(bench, &in) && transmit(bench, &reply),
+	      "a fragment bars others");
+	forget(bench);
+	out.form = FORM_OPTIONS;
+	out.protocol = 6;
+	CHECK(check, transmit(bench, &out) && transmit(bench, &in) && transmit(bench, &reply),
+	      "TCP with options bars UDP");
+	forget(bench);
+	out.protocol = 17;
+	CHECK(check, transmit(bench, &out) && transmit(bench, &in) && !transmit(bench, &reply),
+	      "options do not bar others");
+	forget(bench);
+	out.mode = PG_MODE_NO_NETWORK;
+	CHECK(check, !transmit(bench, &out) && transmit(bench, &in) && transmit(bench, &reply),
+	      "what was denied bars others");
+}
+
+static void try_counters(struct bench *bench)
+{
+	const struct step in = {.local = ends[0].local, .remote = ends[0].remote};
+	const struct step reply = {.out = true, .local = in.local, .remote = in.remote};
+	const struct step denied = {.out = true, .local = in.local, .remote = ends[0].other};
+	struct pg_counters *counters = &bench->lab.skeleton->bss->judge_counters;
+	struct check *check = &bench->check;
+
+	forget(bench);
+	memset(counters, 0, sizeof(*counters));
+	transmit(bench, &in);
+	transmit(bench, &reply);
+	transmit(bench, &reply);
+	transmit(bench, &denied);
+	CHECK(check, counters->verdict[PG_COUNT_PACKET][PG_ALLOW] == 2, "packets allowed");
+	CHECK(check, counters->verdict[PG_COUNT_PACKET][PG_DENY] == 1, "packets denied");
+	CHECK(check, counters->verdict[PG_COUNT_INGRESS][PG_ALLOW] == 1, "packets come in");
+	CHECK(check, counters->reason[PG_REASON_INBOUND] == 2, "inbound");
+	CHECK(check, counters->reason[PG_REASON_NOT_ALLOWED] == 1, "not allowed");
+	CHECK(check, counters->reason[PG_REASON_INGRESS] == 1, "ingress");
+	CHECK(check, !counters->flows_refused && !counters->events_lost, "something was lost");
+	check_group(check, "counters");
+}
+
+int main(void)
+{
+	static struct bench bench;
+
+	lab_open(&bench.lab);
+	if (system("ip link add " DEVICE " type veth peer name pgtest1 && "
+		   "ip link set " DEVICE " up && ip link set lo up"))
+		return EXIT_FAILURE;
+	bench.device = if_nametoindex(DEVICE);
+	try_inbound(&bench);
+	for (enum form form = FORM_PLAIN; form <= FORM_ROUTING; form++)
+		for (size_t family = 0; family < 2; family++)
+			if ((family == 0) != (form == FORM_ROUTING) || form == FORM_PLAIN)
+				try_outbound(&bench, family, form);
+	try_outbound(&bench, 1, FORM_FRAGMENT);
+	check_group(&bench.check, "what was sent first never becomes inbound");
+	try_bystanders(&bench);
+	check_group(&bench.check, "and bars no more than it has to");
+	try_counters(&bench);
+	lab_close(&bench.lab);
+	return check_end(&bench.check);
+}
