@@ -65,22 +65,27 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 	struct pg_environment *environment = NULL;
 	PG_CLEANUP(pg_host_freep) struct pg_host *host = NULL;
 	struct pg_error err = {};
+	PG_CLEANUP(run_waiter_close) struct run_waiter waiter = {.signal_fd = -1};
 	int status;
 
 	if (run_options_choose_resolvers(options, policy, &err))
 		return fail(PG_EXIT_USAGE, &err);
+	/* From here on a signal cannot end this process half-way: it is read when there is time. */
+	if (run_waiter_open(&waiter, &err))
+		return fail(PG_EXIT_FAILURE, &err);
 	environment_options.resolvers = options->resolvers;
 	environment_options.resolver_count = options->resolver_count;
-	if (pg_host_open(&host, &err) ||
-	    pg_environment_create(host, &environment_options, forward_warning, &report,
-				  &environment, &err)) {
+	if (pg_host_open(forward_warning, &report, &host, &err) ||
+	    pg_environment_create(host, &environment_options, &environment, &err)) {
 		pg_error_prefix(&err, "nothing was started");
 		return fail(PG_EXIT_REFUSED, &err);
 	}
 	run_report_start(&report, environment);
-	status = run_session(options, &report, host, environment);
-	if (pg_environment_destroy(environment, &err) && status == PG_EXIT_OK)
-		return fail(PG_EXIT_FAILURE, &err);
+	status = run_session(options, &report, host, environment, &waiter);
+	if (pg_environment_destroy(environment, &err)) {
+		pg_log_error("%s", err.text);
+		return status == PG_EXIT_OK ? PG_EXIT_FAILURE : status;
+	}
 	return status;
 }
 

@@ -55,19 +55,21 @@ void run_report_phase(const struct run_report *report, enum pg_phase phase, uint
 		      const struct pg_counters *before, const struct pg_counters *after, int status,
 		      size_t leftovers);
 
-/* run_session.c: all commands, one after the other; returns the exit status. */
-int run_session(const struct run_options *options, const struct run_report *report,
-		struct pg_host *host, struct pg_environment *environment);
-
 /* run_wait.c: waits for the command, passing signals on and serving the host meanwhile. */
 struct run_waiter {
-	struct pg_host *host;
 	int signal_fd;
-	bool ended; /* a signal asked the session to end */
+	int ended; /* the signal that asked the session to end; 0: none */
 };
-int run_waiter_open(struct run_waiter *waiter, struct pg_host *host,
-		    struct pg_error *err) PG_MUST_CHECK;
+/* Blocks the signals that would end this process; they are read from a descriptor instead. */
+int run_waiter_open(struct run_waiter *waiter, struct pg_error *err) PG_MUST_CHECK;
 void run_waiter_close(struct run_waiter *waiter);
+/* Whether a signal has asked to end; its number is in .ended. */
+bool run_waiter_ended(struct run_waiter *waiter);
 /* Returns the status as a shell would: 0-255, 128 + N for a signal. */
-int run_wait(struct run_waiter *waiter, pid_t pid, int *ret_status,
+int run_wait(struct run_waiter *waiter, struct pg_host *host, pid_t pid, int *ret_status,
 	     struct pg_error *err) PG_MUST_CHECK;
+
+/* run_session.c: all commands, one after the other; returns the exit status. */
+int run_session(const struct run_options *options, const struct run_report *report,
+		struct pg_host *host, struct pg_environment *environment,
+		struct run_waiter *waiter);

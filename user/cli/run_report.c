@@ -90,8 +90,8 @@ static void report_phase_json(const struct run_report *report, enum pg_phase pha
 
 static void print_count(const char *name, const __u64 before[2], const __u64 after[2])
 {
-	fprintf(stderr, "; %s %llu allowed, %llu denied", name,
-		after[PG_ALLOW] - before[PG_ALLOW], after[PG_DENY] - before[PG_DENY]);
+	fprintf(stderr, "; %s %llu allowed, %llu denied", name, after[PG_ALLOW] - before[PG_ALLOW],
+		after[PG_DENY] - before[PG_DENY]);
 }
 
 void run_report_phase(const struct run_report *report, enum pg_phase phase, uint64_t generation,

@@ -10,8 +10,9 @@
 
 struct session {
 	const struct run_report *report;
+	struct pg_host *host;
 	struct pg_environment *environment;
-	struct run_waiter waiter;
+	struct run_waiter *waiter;
 	unsigned int commands; /* started so far */
 };
 
@@ -55,7 +56,7 @@ static int run_command(struct session *session, const struct run_command *comman
 		*ret_status = spawn_status(error);
 		return 0;
 	}
-	error = run_wait(&session->waiter, pid, ret_status, err);
+	error = run_wait(session->waiter, session->host, pid, ret_status, err);
 	if (error)
 		return error;
 	return pg_environment_kill(session->environment, ret_leftovers, err);
@@ -91,28 +92,24 @@ static int run_phase(struct session *session, const struct run_command *command,
 }
 
 int run_session(const struct run_options *options, const struct run_report *report,
-		struct pg_host *host, struct pg_environment *environment)
+		struct pg_host *host, struct pg_environment *environment, struct run_waiter *waiter)
 {
-	struct session session = {.report = report,
-				  .environment = environment,
-				  .waiter.signal_fd = -1};
+	struct session session = {report, host, environment, waiter, 0};
 	struct pg_error err = {};
-	int result = PG_EXIT_OK, error;
+	int result = PG_EXIT_OK, error = 0;
 
-	error = run_waiter_open(&session.waiter, host, &err);
 	for (size_t i = 0; !error && i < options->command_count; i++) {
 		int status = PG_EXIT_OK;
 
+		if (run_waiter_ended(waiter))
+			return result ? result : PG_EXIT_SIGNAL + waiter->ended;
 		error = run_phase(&session, &options->commands[i], options->restore, &status, &err);
 		if (!error && result == PG_EXIT_OK)
 			result = status;
-		if (session.waiter.ended)
-			break;
 		/* Without a setup, the agent's run would be judged for what it is not to blame. */
 		if (options->commands[i].phase == PG_PHASE_SETUP && status != PG_EXIT_OK)
 			break;
 	}
-	run_waiter_close(&session.waiter);
 	if (error) {
 		pg_log_error("%s", err.text);
 		return PG_EXIT_FAILURE;

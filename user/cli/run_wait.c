@@ -12,23 +12,25 @@
 
 #include "command.h"
 
-static const int passed_on[] = {SIGHUP,	 SIGINT,  SIGQUIT, SIGTERM,
-				SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH};
+/* Raised by a fault of the process itself, or for the shell's job control. */
+static const int left_alone[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,
+				 SIGABRT, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD};
 
 static bool asks_to_end(int number)
 {
 	return number == SIGHUP || number == SIGINT || number == SIGQUIT || number == SIGTERM;
 }
 
-int run_waiter_open(struct run_waiter *waiter, struct pg_host *host, struct pg_error *err)
+int run_waiter_open(struct run_waiter *waiter, struct pg_error *err)
 {
 	sigset_t set;
 
-	sigemptyset(&set);
-	for (size_t i = 0; i < PG_ARRAY_SIZE(passed_on); i++)
-		sigaddset(&set, passed_on[i]);
+	sigfillset(&set);
+	for (size_t i = 0; i < PG_ARRAY_SIZE(left_alone); i++)
+		sigdelset(&set, left_alone[i]);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	waiter->host = host;
+	/* SIGPIPE stays blocked and unread: it is about our own standard error. */
+	sigdelset(&set, SIGPIPE);
 	waiter->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (waiter->signal_fd < 0)
 		return pg_fail_errno(err, -errno, "making a descriptor for signals");
@@ -40,16 +42,24 @@ void run_waiter_close(struct run_waiter *waiter)
 	pg_close_fd(&waiter->signal_fd);
 }
 
-static void pass_signals_on(struct run_waiter *waiter, pid_t pid)
+/* Reads what has come; pid 0: there is no command to pass it on to. */
+static void read_signals(struct run_waiter *waiter, pid_t pid)
 {
 	struct signalfd_siginfo info;
 
 	while (read(waiter->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		waiter->ended |= asks_to_end((int)info.ssi_signo);
+		if (asks_to_end((int)info.ssi_signo))
+			waiter->ended = (int)info.ssi_signo;
 		/* What the terminal sends reaches the command's process by itself. */
-		if (info.ssi_code != SI_KERNEL)
+		if (pid && info.ssi_code != SI_KERNEL)
 			kill(pid, (int)info.ssi_signo);
 	}
+}
+
+bool run_waiter_ended(struct run_waiter *waiter)
+{
+	read_signals(waiter, 0);
+	return waiter->ended != 0;
 }
 
 static int status_of(int status)
@@ -57,13 +67,14 @@ static int status_of(int status)
 	return WIFSIGNALED(status) ? PG_EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int run_wait(struct run_waiter *waiter, pid_t pid, int *ret_status, struct pg_error *err)
+int run_wait(struct run_waiter *waiter, struct pg_host *host, pid_t pid, int *ret_status,
+	     struct pg_error *err)
 {
 	pg_autoclose int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd events[] = {
 		{.fd = pid_fd, .events = POLLIN},
 		{.fd = waiter->signal_fd, .events = POLLIN},
-		{.fd = pg_host_fd(waiter->host), .events = POLLIN},
+		{.fd = pg_host_fd(host), .events = POLLIN},
 	};
 	struct pg_error host_err = {};
 	int status;
@@ -74,9 +85,9 @@ int run_wait(struct run_waiter *waiter, pid_t pid, int *ret_status, struct pg_er
 		if (poll(events, PG_ARRAY_SIZE(events), -1) < 0 && errno != EINTR)
 			return pg_fail_errno(err, -errno, "waiting for the command");
 		if (events[1].revents)
-			pass_signals_on(waiter, pid);
+			read_signals(waiter, pid);
 		/* What fails here weakens nothing that is in force. */
-		if (events[2].revents && pg_host_process(waiter->host, &host_err))
+		if (events[2].revents && pg_host_process(host, &host_err))
 			pg_log_warning("%s", host_err.text);
 		if (events[0].revents && waitpid(pid, &status, WNOHANG) == pid)
 			break;

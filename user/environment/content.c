@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 
 /* Room for addresses learned per name; rotating names have dozens at a time. */
 #define LEARNED_PER_NAME 64
@@ -156,7 +155,8 @@ static int store_learned(void *userdata, size_t name, const struct pg_addr *addr
 			continue;
 		error = pg_learned_add(&compiled->learned, addr, expires, &err);
 		if (error) {
-			pg_log_warning("%s: %s", environment->wanted[name].name, err.text);
+			pg_error_prefix(&err, "%s", environment->wanted[name].name);
+			pg_host_warn(environment->host, "learned_full", err.text);
 			return error;
 		}
 	}
@@ -171,8 +171,7 @@ static int process_names(void *userdata, struct pg_error *err)
 }
 
 static int load_names(struct pg_environment *environment,
-		      const struct pg_environment_options *options, pg_environment_warning warning,
-		      void *userdata, struct pg_error *err)
+		      const struct pg_environment_options *options, struct pg_error *err)
 {
 	char message[512];
 	int error;
@@ -198,7 +197,7 @@ static int load_names(struct pg_environment *environment,
 			continue;
 		snprintf(message, sizeof(message), "%s has no address: %s",
 			 environment->wanted[i].name, failure);
-		warning(userdata, "unresolved", message);
+		pg_host_warn(environment->host, "unresolved", message);
 	}
 	environment->names_source = (struct pg_source){process_names, environment};
 	return pg_host_add_source(environment->host, pg_names_fd(environment->names),
@@ -206,8 +205,7 @@ static int load_names(struct pg_environment *environment,
 }
 
 int pg_content_create(struct pg_environment *environment,
-		      const struct pg_environment_options *options, pg_environment_warning warning,
-		      void *userdata, struct pg_error *err)
+		      const struct pg_environment_options *options, struct pg_error *err)
 {
 	struct pg_environment_cost *cost = &environment->cost;
 	uint64_t start = pg_monotonic_ns();
@@ -226,7 +224,7 @@ int pg_content_create(struct pg_environment *environment,
 	start = pg_monotonic_ns();
 	error = collect_names(environment, err);
 	if (!error)
-		error = load_names(environment, options, warning, userdata, err);
+		error = load_names(environment, options, err);
 	cost->names_ns = pg_monotonic_ns() - start;
 	return error;
 }

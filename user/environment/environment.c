@@ -258,7 +258,7 @@ static int undo(struct pg_environment *environment, struct pg_error *err)
 }
 
 static int create(struct pg_environment *environment, const struct pg_environment_options *options,
-		  pg_environment_warning warning, void *userdata, struct pg_error *err)
+		  struct pg_error *err)
 {
 	uint64_t start;
 	int error = choose_name(environment, options->name, err);
@@ -266,7 +266,7 @@ static int create(struct pg_environment *environment, const struct pg_environmen
 	if (!error)
 		error = choose_cgroup(environment, options->cgroup, err);
 	if (!error)
-		error = pg_content_create(environment, options, warning, userdata, err);
+		error = pg_content_create(environment, options, err);
 	if (error)
 		return error;
 	pg_step(PG_STEP_FILLED);
@@ -286,7 +286,6 @@ static int create(struct pg_environment *environment, const struct pg_environmen
 }
 
 int pg_environment_create(struct pg_host *host, const struct pg_environment_options *options,
-			  pg_environment_warning warning, void *userdata,
 			  struct pg_environment **ret_environment, struct pg_error *err)
 {
 	struct pg_environment *environment = calloc(1, sizeof(*environment));
@@ -299,7 +298,7 @@ int pg_environment_create(struct pg_host *host, const struct pg_environment_opti
 	environment->policy = options->policy;
 	environment->cgroup_fd = environment->record_fd = -1;
 	environment->attachment = (struct pg_attachment)PG_ATTACHMENT_INIT;
-	error = create(environment, options, warning, userdata, err);
+	error = create(environment, options, err);
 	if (error) {
 		if (undo(environment, &undo_err))
 			pg_error_prefix(err, "%s; and before that", undo_err.text);

@@ -35,15 +35,11 @@ struct pg_environment_options {
 	size_t resolver_count;
 };
 
-/* Receives warnings (a name that does not resolve). */
-typedef void (*pg_environment_warning)(void *userdata, const char *code, const char *message);
-
 /*
  * -EBUSY: the cgroup has processes, or an Environment is above or below it; -EOPNOTSUPP: the policy
  * has a wildcard, which needs the resolver in the path.
  */
 int pg_environment_create(struct pg_host *host, const struct pg_environment_options *options,
-			  pg_environment_warning warning, void *userdata,
 			  struct pg_environment **ret_environment,
 			  struct pg_error *err) PG_MUST_CHECK;
 

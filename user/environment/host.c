@@ -101,7 +101,14 @@ static int open_cgroup_mount(struct pg_host *host, struct pg_error *err)
 	return 0;
 }
 
-int pg_host_open(struct pg_host **ret_host, struct pg_error *err)
+void pg_host_warn(const struct pg_host *host, const char *code, const char *message)
+{
+	if (host->warning)
+		host->warning(host->warning_userdata, code, message);
+}
+
+int pg_host_open(pg_warning warning, void *userdata, struct pg_host **ret_host,
+		 struct pg_error *err)
 {
 	PG_CLEANUP(pg_host_freep) struct pg_host *host = calloc(1, sizeof(*host));
 	bool mounted;
@@ -110,6 +117,8 @@ int pg_host_open(struct pg_host **ret_host, struct pg_error *err)
 	if (!host)
 		return pg_fail(err, -ENOMEM, "not enough memory for the host's state");
 	LIST_INIT(&host->environments);
+	host->warning = warning;
+	host->warning_userdata = userdata;
 	host->cgroup_mount_fd = host->epoll_fd = host->aging_fd = -1;
 	error = pg_probe_required(err);
 	if (!error)
@@ -117,7 +126,8 @@ int pg_host_open(struct pg_host **ret_host, struct pg_error *err)
 	if (error)
 		return error;
 	if (mounted)
-		pg_log_info("mounted the BPF file system at /sys/fs/bpf");
+		pg_host_warn(host, "bpffs_mounted",
+			     "no BPF file system was mounted at /sys/fs/bpf; it is now");
 	host->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (host->epoll_fd < 0)
 		return pg_fail_errno(err, -errno, "making the event loop");

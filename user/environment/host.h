@@ -14,11 +14,16 @@
 struct pg_host;
 struct pg_environment;
 
+/* Receives what does not stop the operation but should be known, such as a name without address. */
+typedef void (*pg_warning)(void *userdata, const char *code, const char *message);
+
 /*
  * Checks that enforcement is possible, loads the programs, and ends what processes killed before
- * this one have left behind: their trees are killed, their cgroups and pins removed.
+ * this one have left behind: their trees are killed, their cgroups and pins removed. What cannot be
+ * removed stays confined and gives a warning. warning may be NULL.
  */
-int pg_host_open(struct pg_host **ret_host, struct pg_error *err) PG_MUST_CHECK;
+int pg_host_open(pg_warning warning, void *userdata, struct pg_host **ret_host,
+		 struct pg_error *err) PG_MUST_CHECK;
 
 /* All Environments must have been destroyed. */
 void pg_host_free(struct pg_host *host);

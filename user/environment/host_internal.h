@@ -31,7 +31,11 @@ struct pg_host {
 	int aging_fd; /* timer */
 	struct pg_source events, aging;
 	struct pg_environment_list environments;
+	pg_warning warning;
+	void *warning_userdata;
 };
+
+void pg_host_warn(const struct pg_host *host, const char *code, const char *message);
 
 int pg_host_add_source(struct pg_host *host, int fd, struct pg_source *source,
 		       struct pg_error *err) PG_MUST_CHECK;
@@ -80,8 +84,8 @@ struct pg_environment {
 
 /* content.c: policy -> sets in the kernel, names -> learned addresses */
 int pg_content_create(struct pg_environment *environment,
-		      const struct pg_environment_options *options, pg_environment_warning warning,
-		      void *userdata, struct pg_error *err) PG_MUST_CHECK;
+		      const struct pg_environment_options *options,
+		      struct pg_error *err) PG_MUST_CHECK;
 void pg_content_destroy(struct pg_environment *environment);
 /* Fills the phases of the header. */
 void pg_content_describe(const struct pg_environment *environment, struct pg_header *header);

@@ -56,28 +56,37 @@ int pg_remains_remove(struct pg_host *host, int records_fd, const struct pg_reco
 	return error;
 }
 
+struct orphans {
+	struct pg_host *host;
+	int records_fd;
+};
+
+/* One that cannot be ended stays confined by its pins: no reason to refuse a new start. */
 static int end_orphan(void *userdata, const struct pg_record *record, struct pg_error *err)
 {
-	struct pg_host *host = userdata;
-	pg_autoclose int records_fd = open(PG_RECORD_ROOT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int error;
+	const struct orphans *orphans = userdata;
+	struct pg_error orphan_err = {};
 
-	if (records_fd < 0)
-		return pg_fail_errno(err, -errno, "opening %s", PG_RECORD_ROOT);
-	error = pg_remains_remove(host, records_fd, record, err);
-	if (!error)
-		pg_log_info("ended what the killed Environment %s had left behind", record->name);
-	return error;
+	if (pg_remains_remove(orphans->host, orphans->records_fd, record, &orphan_err)) {
+		pg_error_prefix(&orphan_err, "cleaning up after the killed Environment %s",
+				record->name);
+		pg_host_warn(orphans->host, "orphan", orphan_err.text);
+	} else {
+		pg_log_debug("ended what the killed Environment %s had left behind", record->name);
+	}
+	return 0;
 }
 
 int pg_orphans_end(struct pg_host *host, struct pg_error *err)
 {
 	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
+	struct orphans orphans = {.host = host};
 	int error = pg_records_lock(&records_fd, err);
 
 	if (error)
 		return error;
-	error = pg_records_visit_orphans(records_fd, end_orphan, host, err);
+	orphans.records_fd = records_fd;
+	error = pg_records_visit_orphans(records_fd, end_orphan, &orphans, err);
 	if (error)
 		return pg_error_prefix(err, "cleaning up after a killed process");
 	return 0;

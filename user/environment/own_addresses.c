@@ -10,8 +10,6 @@
 
 #include <libmnl/libmnl.h>
 
-#include "base/log.h"
-
 /* What the kernel fills at most in one part of a dump (include/linux/netlink.h). */
 #define ADDRESSES_BUFFER 32768
 
@@ -48,7 +46,7 @@ static int handle_message(const struct nlmsghdr *message, void *userdata)
 	if (message->nlmsg_type == RTM_DELADDR)
 		pg_own_remove(environment->host->kernel, environment->header.env_id, &addr);
 	else if (pg_own_add(environment->host->kernel, environment->header.env_id, &addr, &err))
-		pg_log_warning("%s", err.text);
+		pg_host_warn(environment->host, "own_address", err.text);
 	return MNL_CB_OK;
 }
 
