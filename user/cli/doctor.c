@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* phasegate doctor: what this host offers, and what to do about what it lacks. */
-#include "cli/command.h"
+#include "command.h"
 
 #include <getopt.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/json_text.h"
 #include "kernel/probe.h"
 
 enum doctor_option {
@@ -30,21 +31,6 @@ static void print_row(void *userdata, const struct pg_probe_report *report)
 	printf("%-8s %-29s %s\n", result_name(report->result), report->name, report->detail);
 	if (report->advice[0])
 		printf("%-8s %-29s -> %s\n", "", "", report->advice);
-}
-
-/* RFC 8259 wants only these escaped; the texts are UTF-8. */
-static void print_string(const char *text)
-{
-	putchar('"');
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			printf("\\%c", *text);
-		else if ((unsigned char)*text < 0x20)
-			printf("\\u%04x", *text);
-		else
-			putchar(*text);
-	}
-	putchar('"');
 }
 
 /* "ok" stands first in the object, so the checks have to wait until it is known. */
@@ -75,11 +61,11 @@ static void print_checks(const struct checks *checks, bool ok)
 		const struct pg_probe_report *row = &checks->rows[i];
 
 		printf("%s{\"name\":", i ? "," : "");
-		print_string(row->name);
+		pg_json_string(stdout, row->name);
 		printf(",\"result\":\"%s\",\"detail\":", result_name(row->result));
-		print_string(row->detail);
+		pg_json_string(stdout, row->detail);
 		fputs(",\"advice\":", stdout);
-		print_string(row->advice);
+		pg_json_string(stdout, row->advice);
 		putchar('}');
 	}
 	puts("]}");

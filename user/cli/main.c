@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "policy/diagnostic.h"
-#include "policy/text.h"
 
 static const struct pg_command commands[] = {
 	{

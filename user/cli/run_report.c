@@ -5,8 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-
-#include "json_text.h"
+#include "base/json_text.h"
 
 static double microseconds(uint64_t ns)
 {

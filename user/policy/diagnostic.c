@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #include "findings.h"
-#include "text.h"
 
 static const char *const code_names[] = {
 #define PG_X(symbol, name) [PG_DIAG_##symbol] = name,

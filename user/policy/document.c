@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #include "entries.h"
 #include "findings.h"
 #include "scan.h"
-#include "text.h"
 
 /* Octets shown of the place where a syntax error is. */
 #define EXCERPT_MAX 32

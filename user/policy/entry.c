@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #include "hostname.h"
-#include "text.h"
 
 /* The text of an entry without the white space around it; not ended by NUL. */
 struct span {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "text.h"
+#include "base/json_text.h"
 
 /* For the one source that is no document. */
 #define ADDITION_NAME "--allow"
@@ -13,36 +13,6 @@
 static const char *source_name(const struct pg_policy_source *sources, size_t source)
 {
 	return source == SIZE_MAX ? ADDITION_NAME : sources[source].name;
-}
-
-/*
- * A JSON string, by hand: the output of a million entries is written as it is made. Octets that
- * are not UTF-8, as file names may have, become U+FFFD.
- */
-static void print_string(FILE *out, const char *text)
-{
-	size_t size = text ? strlen(text) : 0;
-
-	if (!text) {
-		fputs("null", out);
-		return;
-	}
-	putc('"', out);
-	for (size_t i = 0; i < size;) {
-		uint32_t code = 0;
-		size_t length = pg_utf8_decode(text + i, size - i, &code);
-
-		if (length == 0)
-			fputs("\\ufffd", out);
-		else if (code == '"' || code == '\\')
-			fprintf(out, "\\%c", (char)code);
-		else if (code < 0x20 || code == 0x7f)
-			fprintf(out, "\\u%04x", code);
-		else
-			fwrite(text + i, 1, length, out);
-		i += length ? length : 1;
-	}
-	putc('"', out);
 }
 
 static const char *origin_name(enum pg_origin origin)
@@ -68,7 +38,7 @@ static int print_entries(FILE *out, const struct pg_entries *entries)
 			return -ENOMEM;
 		fprintf(out, "%s{\"kind\":\"%s\",\"value\":", i ? "," : "",
 			pg_entry_kind_name(entry->kind));
-		print_string(out, text);
+		pg_json_string(out, text);
 		putc('}', out);
 	}
 	return 0;
@@ -84,7 +54,7 @@ int pg_phase_policy_print_json(FILE *out, const struct pg_phase_policy *phase,
 	fprintf(out, "],\"origin\":\"%s\"", origin_name(phase->origin));
 	if (phase->origin == PG_ORIGIN_DOCUMENT) {
 		fputs(",\"document\":", out);
-		print_string(out, source_name(sources, phase->source));
+		pg_json_string(out, source_name(sources, phase->source));
 	}
 	fprintf(out, ",\"added\":%zu}", phase->added);
 	return result;
@@ -94,17 +64,17 @@ static void print_diagnostic_json(FILE *out, const struct pg_diagnostic *diagnos
 				  const struct pg_policy_source *sources)
 {
 	fprintf(out, "{\"code\":\"%s\",\"pointer\":", pg_diagnostic_code_name(diagnostic->code));
-	print_string(out, diagnostic->pointer);
+	pg_json_string(out, diagnostic->pointer);
 	fputs(",\"value\":", out);
-	print_string(out, diagnostic->value);
+	pg_json_string(out, diagnostic->value);
 	fputs(",\"hint\":", out);
-	print_string(out, diagnostic->hint);
+	pg_json_string(out, diagnostic->hint);
 	fputs(",\"message\":", out);
-	print_string(out, diagnostic->message);
+	pg_json_string(out, diagnostic->message);
 	fputs(",\"document\":", out);
-	print_string(out, diagnostic->code == PG_DIAG_TOO_MANY_ERRORS
-				  ? NULL
-				  : source_name(sources, diagnostic->source));
+	pg_json_string(out, diagnostic->code == PG_DIAG_TOO_MANY_ERRORS
+				    ? NULL
+				    : source_name(sources, diagnostic->source));
 	putc('}', out);
 }
 

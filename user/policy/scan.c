@@ -6,8 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #include "policy.h"
-#include "text.h"
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 #define ESCAPED_NUL	"\\u0000"

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text from outside: UTF-8, printable form, edit distance. Private to this folder. */
+/* Text from outside: UTF-8, printable form, edit distance. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/cleanup.h"
-
-/*
- * How a NUL inside a JSON string is kept in a C string: the two octets of "modified UTF-8", which
- * valid UTF-8 never contains. The scan puts it in place of each \u0000, since cJSON would cut the
- * string there and take what is left for the whole.
- */
-#define PG_TEXT_NUL "\xc0\x80"
+#include "cleanup.h"
 
 /* Decodes one code point of at most size octets. Returns its length, 0 if it is not UTF-8. */
 size_t pg_utf8_decode(const char *text, size_t size, uint32_t *ret_code);

@@ -4,5 +4,8 @@
 
 #include <stdio.h>
 
-/* The text as a JSON string, quoted and escaped. Octets above 127 are passed through. */
+/*
+ * The text as a JSON string, quoted and escaped; NULL becomes null. Octets that are not UTF-8, as
+ * file names may have, become U+FFFD.
+ */
 void pg_json_string(FILE *out, const char *text);
