@@ -8,6 +8,13 @@
 
 #include "cleanup.h"
 
+/*
+ * How a NUL inside a JSON string is kept in a C string: the two octets of "modified UTF-8", which
+ * valid UTF-8 never contains. The scan puts it in place of each \u0000, since cJSON would cut the
+ * string there and take what is left for the whole.
+ */
+#define PG_TEXT_NUL "\xc0\x80"
+
 /* Decodes one code point of at most size octets. Returns its length, 0 if it is not UTF-8. */
 size_t pg_utf8_decode(const char *text, size_t size, uint32_t *ret_code);
 

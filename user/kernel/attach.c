@@ -24,7 +24,7 @@ const char *pg_hook_name(enum pg_hook hook)
 static const struct bpf_program *hook_program(const struct pg_kernel *kernel, enum pg_hook hook)
 {
 	switch (hook) {
-#define PG_X(symbol, program)   \
+#define PG_X(symbol, program) \
 	case PG_HOOK_##symbol: \
 		return kernel->skeleton->progs.program;
 		PG_HOOKS(PG_X)
@@ -44,8 +44,7 @@ int pg_attach(struct pg_kernel *kernel, int cgroup_fd, enum pg_hook hook,
 	link = bpf_link_create(bpf_program__fd(program), cgroup_fd,
 			       bpf_program__expected_attach_type(program), NULL);
 	if (link < 0)
-		return pg_fail_errno(err, -errno, "attaching %s to the cgroup",
-				     pg_hook_name(hook));
+		return pg_fail_errno(err, -errno, "attaching %s to the cgroup", pg_hook_name(hook));
 	attachment->links[hook] = link;
 	return 0;
 }

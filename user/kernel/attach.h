@@ -9,7 +9,10 @@
 struct pg_attachment {
 	int links[PG_HOOK_COUNT]; /* -1: not attached */
 };
-#define PG_ATTACHMENT_INIT { .links = { [0 ... PG_HOOK_COUNT - 1] = -1 } }
+#define PG_ATTACHMENT_INIT \
+	{ \
+		.links = { [0 ... PG_HOOK_COUNT - 1] = -1 } \
+	}
 
 /* Attaches one hook. A link, never a legacy attach: that could be undone without a capability. */
 int pg_attach(struct pg_kernel *kernel, int cgroup_fd, enum pg_hook hook,

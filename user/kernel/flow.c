@@ -60,7 +60,7 @@ size_t pg_flows_expire(struct pg_kernel *kernel, uint64_t env_id)
 int pg_own_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
 	       struct pg_error *err)
 {
-	const struct pg_own_key key = { .env_id = env_id, .addr = *addr };
+	const struct pg_own_key key = {.env_id = env_id, .addr = *addr};
 	const __u8 present = 1;
 	char text[PG_ADDR_TEXT];
 
@@ -72,7 +72,7 @@ int pg_own_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *
 
 void pg_own_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr)
 {
-	const struct pg_own_key key = { .env_id = env_id, .addr = *addr };
+	const struct pg_own_key key = {.env_id = env_id, .addr = *addr};
 
 	bpf_map_delete_elem(own_fd(kernel), &key);
 }

@@ -111,7 +111,8 @@ void pg_kernel_synchronize(struct pg_kernel *kernel)
 	const __u32 unused_slot = 0;
 
 	/* MEMBARRIER_CMD_GLOBAL is synchronize_rcu(); it is refused only with nohz_full. There,
-	 * changing a map-in-map does the same (maybe_wait_bpf_programs() in kernel/bpf/syscall.c). */
+	 * changing a map-in-map does the same (maybe_wait_bpf_programs() in kernel/bpf/syscall.c).
+	 */
 	if (!syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
 		return;
 	bpf_map_delete_elem(bpf_map__fd(kernel->skeleton->maps.pg_exact4), &unused_slot);

@@ -22,7 +22,7 @@ struct table {
 
 static const struct table tables[PG_TABLE_COUNT] = {
 #define PG_X(symbol, map, map_type, key_type) \
-	[PG_TABLE_##symbol] = { .name = #map, .type = map_type, .key_size = sizeof(key_type) },
+	[PG_TABLE_##symbol] = {.name = #map, .type = map_type, .key_size = sizeof(key_type)},
 	PG_TABLES(PG_X)
 #undef PG_X
 };
@@ -31,7 +31,7 @@ static int outer_fd(const struct pg_kernel *kernel, enum pg_table table)
 {
 	switch (table) {
 #define PG_X(symbol, map, type, key) \
-	case PG_TABLE_##symbol:      \
+	case PG_TABLE_##symbol: \
 		return bpf_map__fd(kernel->skeleton->maps.map);
 		PG_TABLES(PG_X)
 #undef PG_X
@@ -68,7 +68,7 @@ static void encode_key(enum pg_table table, const struct pg_prefix *prefix, void
 		memcpy(key, &prefix->addr.word[3], sizeof(__be32));
 		break;
 	case PG_TABLE_PREFIX4: {
-		struct pg_prefix4_key key4 = { .length = prefix->length };
+		struct pg_prefix4_key key4 = {.length = prefix->length};
 
 		memcpy(key4.addr, &prefix->addr.word[3], sizeof(key4.addr));
 		memcpy(key, &key4, sizeof(key4));
@@ -78,7 +78,7 @@ static void encode_key(enum pg_table table, const struct pg_prefix *prefix, void
 		memcpy(key, &prefix->addr, sizeof(prefix->addr));
 		break;
 	case PG_TABLE_PREFIX6: {
-		struct pg_prefix6_key key6 = { .length = prefix->length };
+		struct pg_prefix6_key key6 = {.length = prefix->length};
 
 		memcpy(key6.addr, &prefix->addr, sizeof(key6.addr));
 		memcpy(key, &key6, sizeof(key6));
@@ -144,10 +144,10 @@ int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 		const struct pg_prefix *prefixes;
 		size_t count;
 	} content[PG_TABLE_COUNT] = {
-		[PG_TABLE_EXACT4] = { set->exact4, set->exact4_count },
-		[PG_TABLE_PREFIX4] = { set->prefix4, set->prefix4_count },
-		[PG_TABLE_EXACT6] = { set->exact6, set->exact6_count },
-		[PG_TABLE_PREFIX6] = { set->prefix6, set->prefix6_count },
+		[PG_TABLE_EXACT4] = {set->exact4, set->exact4_count},
+		[PG_TABLE_PREFIX4] = {set->prefix4, set->prefix4_count},
+		[PG_TABLE_EXACT6] = {set->exact6, set->exact6_count},
+		[PG_TABLE_PREFIX6] = {set->prefix6, set->prefix6_count},
 	};
 	struct pg_kernel_set created = {};
 	int error = 0;
@@ -209,7 +209,7 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 		pg_slot_release(kernel->learned_slots, slot);
 		return pg_fail_errno(err, error, "putting pg_learned into slot %u", slot);
 	}
-	*ret_learned = (struct pg_kernel_learned){ .slot = slot, .fd = PG_TAKE_FD(fd) };
+	*ret_learned = (struct pg_kernel_learned){.slot = slot, .fd = PG_TAKE_FD(fd)};
 	return 0;
 }
 
@@ -227,7 +227,7 @@ void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *lear
 int pg_learned_add(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
 		   uint64_t expires, struct pg_error *err)
 {
-	struct pg_learned value = { .expires = expires }, old;
+	struct pg_learned value = {.expires = expires}, old;
 	char text[PG_ADDR_TEXT];
 
 	if (!bpf_map_lookup_elem(learned->fd, addr, &old) && old.expires >= expires)

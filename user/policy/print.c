@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json_text.h"
+#include "base/text.h"
 
 /* For the one source that is no document. */
 #define ADDITION_NAME "--allow"

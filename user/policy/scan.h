@@ -7,13 +7,6 @@
 #include "diagnostic.h"
 
 /*
- * How a NUL inside a JSON string is kept in a C string: the two octets of "modified UTF-8", which
- * valid UTF-8 never contains. The scan puts it in place of each \u0000, since cJSON would cut the
- * string there and take what is left for the whole.
- */
-#define PG_TEXT_NUL "\xc0\x80"
-
-/*
  * JSON values (elements and members) of one document: room for three full lists. cJSON takes over
  * sixty octets for each, so 64 MiB of "0,0,0," would otherwise become gigabytes.
  */
