@@ -92,13 +92,23 @@ class Run:
             raise AssertionError(f"does not end: {self.stderr}") from None
         return self.process.returncode, output.decode(errors="replace")
 
-    def wait_stopped(self, limit=LIMIT):
+    def wait_stopped(self, limit=10):
         """Waits until the process has stopped itself (True) or ended (False)."""
-        _, status = os.waitpid(self.pid, os.WUNTRACED)
-        if os.WIFSTOPPED(status):
-            return True
-        self.process.returncode = os.waitstatus_to_exitcode(status)
-        return False
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        try:
+            for _ in range(64):
+                pid, status = os.waitpid(self.pid, os.WUNTRACED | os.WNOHANG)
+                if pid and os.WIFSTOPPED(status):
+                    return True
+                if pid:
+                    self.process.returncode = os.waitstatus_to_exitcode(status)
+                    return False
+                if not signal.sigtimedwait({signal.SIGCHLD}, limit):
+                    break
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+        self.kill()
+        raise AssertionError(f"neither stops nor ends: {self.stderr}")
 
     def resume(self):
         os.kill(self.pid, signal.SIGCONT)

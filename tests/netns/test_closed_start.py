@@ -32,6 +32,7 @@ class ClosedStart(NetTest):
         return agent
 
     def assert_closed(self, agent):
+        self.capture.drain()
         for vector in (vectors.tcp, vectors.udp_connected, vectors.udp_sendto):
             for address in (A4, A6, D4):
                 self.assert_denied(agent, vector, address, PORT)
@@ -46,13 +47,15 @@ class ClosedStart(NetTest):
             with self.subTest(step=step):
                 run = self.run_command("--policy", OPEN, "--cgroup", cgroup, "--", "true",
                                        environment=steps.stop_at(step))
-                self.assertTrue(run.wait_stopped(), run.stderr)
-                agent = self.intruder(cgroup)
-                self.assert_closed(agent)
-                agent.close()
-                # It goes on, so that the cgroup has been open when the next one starts.
-                run.resume()
-                self.assertEqual(run.finish()[0], 0, run.stderr)
+                try:
+                    self.assertTrue(run.wait_stopped(), run.stderr)
+                    with self.intruder(cgroup) as agent:
+                        self.assert_closed(agent)
+                    # It goes on, so that the cgroup has been open when the next one starts.
+                    run.resume()
+                    self.assertEqual(run.finish()[0], 0, run.stderr)
+                finally:
+                    run.close()
 
     @unittest.skipUnless(steps.AVAILABLE, "built without PHASEGATE_TEST_HOOKS")
     def test_everything_is_denied_before_the_first_header(self):
@@ -68,7 +71,7 @@ class ClosedStart(NetTest):
     @unittest.skipUnless(steps.AVAILABLE, "built without PHASEGATE_TEST_HOOKS")
     def test_a_cgroup_left_public_by_a_killed_run_starts_closed(self):
         cgroup = self.make_cgroup("killed")
-        for step in ("header", "spawned"):
+        for step in ("header", "probed"):
             run = self.run_command("--policy", OPEN, "--cgroup", cgroup, "--", "cat",
                                    environment=steps.stop_at(step))
             self.assertTrue(run.wait_stopped(), run.stderr)
