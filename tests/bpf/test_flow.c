@@ -180,6 +180,10 @@ static void try_inbound(struct bench *bench)
 		reply.form = FORM_PLAIN;
 		CHECK(check, transmit(bench, &in) && !flow_count(bench), "%s: a flow on lo", local);
 		CHECK(check, !transmit(bench, &reply), "%s: a flow from lo", local);
+		reply.on_lo = true;
+		reply.mode = PG_MODE_PUBLIC;
+		CHECK(check, transmit(bench, &reply) && !flow_count(bench), "%s: a flow over lo",
+		      local);
 	}
 	check_group(check, "inbound flows are answered, exactly");
 }
