@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: smoke.sh VERSION PHASEGATE VM_SMOKE BPF_OBJECTS
-# Runs the smoke test in a virtual machine with Debian's kernel VERSION.
+# Usage: smoke.sh VERSION BPF_OBJECTS PROGRAM...
+# Runs test.sh, with the objects and programs, in a virtual machine with Debian's kernel VERSION.
 set -euo pipefail
 
-version=$1 phasegate=$2 vm_smoke=$3 objects=$4
+version=$1 objects=$2
+shift 2
 here=$(cd "${BASH_SOURCE[0]%/*}" && pwd -P)
 
 if [[ ${PHASEGATE_VM_SKIP:-} == 1 ]]; then
@@ -14,7 +15,7 @@ fi
 directory=$(mktemp -d "${TMPDIR:-/tmp}/phasegate-smoke.XXXXXX")
 trap 'rm -rf "$directory"' EXIT
 mkdir "$directory/bpf"
-cp "$here/test.sh" "$phasegate" "$vm_smoke" "$directory/"
+cp "$here/test.sh" "$@" "$directory/"
 cp "$objects"/*.bpf.o "$directory/bpf/"
 status=0
 "$here/../../scripts/vm" -k "$version" -t bpftool "$directory" || status=$?
