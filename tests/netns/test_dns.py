@@ -39,21 +39,23 @@ class Dns(NetTest):
         agent("close 60")
         return result
 
-    def dns_is_denied(self, agent):
+    def dns_is_denied(self, agent, addresses_open):
+        self.capture.drain()
+        for server in (R4, R6):
+            self.assertEqual(self.query(agent, server, OTHER)["errno"], "EPERM")
         for server in (R4, R6, mapped(R4), A4, A6, D4):
             for vector in (vectors.udp_connected, vectors.udp_sendto, vectors.udp_sendmmsg,
                            vectors.tcp):
-                if (server == A4 or server == A6) and self.addresses_open:
+                if server in (A4, A6) and addresses_open:
                     continue
                 self.assert_denied(agent, vector, server, DNS_PORT)
         self.assert_silent(R4, R6, D4)
 
     def test_denied_without_names(self):
-        for phase, value in (("run", NO_NETWORK), ("run", allowlist(A4, A6))):
-            with self.subTest(value=value):
-                self.addresses_open = value != NO_NETWORK
-                with self.agent("--policy", policy(**{phase: value}), "--phase", phase) as agent:
-                    self.dns_is_denied(agent)
+        for value in (NO_NETWORK, allowlist(A4, A6)):
+            with self.subTest(value=value), \
+                    self.agent("--policy", policy(run=value), "--resolver", R4) as agent:
+                self.dns_is_denied(agent, value != NO_NETWORK)
         self.assertEqual(self.queries(), [])
 
     def test_denied_in_the_phases_without_names(self):
@@ -62,8 +64,7 @@ class Dns(NetTest):
             with self.subTest(phase=phase), \
                     self.agent("--policy", NAMES, "--resolver", R4, "--phase", phase) as agent:
                 self.queries()
-                self.addresses_open = phase == "setup"
-                self.dns_is_denied(agent)
+                self.dns_is_denied(agent, phase == "setup")
                 self.assertNotIn(OTHER, self.queries())
 
     def test_name_resolves_and_connects(self):
