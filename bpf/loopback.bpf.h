@@ -14,6 +14,10 @@
 #define PG_IFINDEX_LOOPBACK 1
 
 #define PG_SOCK_STREAM 1
+#define PG_AF_INET     2
+#define PG_AF_INET6    10
+
+#define PG_EINVAL 22
 
 static __always_inline void pg_tuple_fill(struct bpf_sock_tuple *tuple,
 					  const struct pg_facts *facts, bool any_source_port)
@@ -84,6 +88,62 @@ static __always_inline bool pg_is_local_destination(const struct pg_header *head
 
 	return pg_addr_is_loopback(addr) || pg_addr_is_unspecified(addr) ||
 	       bpf_map_lookup_elem(&pg_own, &own);
+}
+
+/*
+ * Whether connect()'s destination is an address of the socket's own network namespace, also one
+ * that user space has not told pg_own of yet: the kernel binds a source to no other. The source it
+ * leaves behind is the one that routing to an own address chooses anyway. What this lets through
+ * by a socket option (IP_FREEBIND) does not leave: packets are judged by their device.
+ */
+static __always_inline bool pg_binds_to_destination(struct bpf_sock_addr *ctx,
+						    const struct pg_facts *facts)
+{
+	/* Set field by field: a constant would go to .rodata, which Linux 5.10 refuses without a
+	 * named variable in it. */
+	struct sockaddr_in in4 = {};
+	struct sockaddr_in6 in6 = {};
+	long error;
+
+	if (ctx->family == PG_AF_INET) {
+		in4.sin_family = PG_AF_INET;
+		in4.sin_addr.s_addr = facts->remote.word[3];
+		error = bpf_bind(ctx, (struct sockaddr *)&in4, sizeof(in4));
+		/* IPv4 looks at the address first, and only then whether the socket has one. */
+		return !error || error == -PG_EINVAL;
+	}
+	in6.sin6_family = PG_AF_INET6;
+	__builtin_memcpy(&in6.sin6_addr, &facts->remote, sizeof(in6.sin6_addr));
+	return !bpf_bind(ctx, (struct sockaddr *)&in6, sizeof(in6));
+}
+
+/*
+ * For sendmsg(), where nothing can be bound: whether some UDP socket of the namespace would take
+ * the datagram if the address were its own. If it is not, the packet's check says EPERM as well.
+ */
+static __always_inline bool pg_has_udp_receiver(struct bpf_sock_addr *ctx,
+						const struct pg_facts *facts)
+{
+	struct bpf_sock_tuple tuple = {};
+	struct bpf_sock *receiver;
+
+	if (facts->protocol != IPPROTO_UDP)
+		return false;
+	if (pg_addr_is_v4(&facts->remote)) {
+		tuple.ipv4.daddr = facts->remote.word[3];
+		tuple.ipv4.dport = facts->remote_port;
+		receiver =
+			bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
+	} else {
+		__builtin_memcpy(tuple.ipv6.daddr, &facts->remote, sizeof(tuple.ipv6.daddr));
+		tuple.ipv6.dport = facts->remote_port;
+		receiver =
+			bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	}
+	if (!receiver)
+		return false;
+	bpf_sk_release(receiver);
+	return true;
 }
 
 /*

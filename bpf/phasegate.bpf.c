@@ -136,6 +136,34 @@ int pg_sock_create(struct bpf_sock *sk)
 										     : PG_HOOK_DENY;
 }
 
+static __always_inline void pg_read_sockaddr_facts(struct bpf_sock_addr *ctx,
+						   const struct pg_header *header,
+						   struct pg_facts *facts)
+{
+	struct bpf_sock *sk = ctx->sk;
+
+	facts->remote_port = ctx->user_port;
+	facts->protocol = ctx->protocol == PG_IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
+	if (facts->protocol == IPPROTO_UDP && sk && sk->src_port) {
+		facts->local_port = bpf_htons(sk->src_port);
+		if (pg_flow_direction(header, facts) == PG_FLOW_INBOUND)
+			facts->bits |= PG_FACT_INBOUND;
+	}
+	if (pg_is_local_destination(header, &facts->remote) &&
+	    pg_listener_is_own(ctx, header, facts))
+		facts->bits |= PG_FACT_LOOPBACK;
+}
+
+/* Whether the destination may be an own address that user space has not told of yet. */
+static __always_inline bool pg_may_reach_itself(struct bpf_sock_addr *ctx, enum pg_count what,
+						const struct pg_header *header,
+						const struct pg_facts *facts)
+{
+	if (what == PG_COUNT_SENDMSG)
+		return pg_has_udp_receiver(ctx, facts);
+	return pg_listener_is_own(ctx, header, facts) && pg_binds_to_destination(ctx, facts);
+}
+
 /*
  * The fast denial of connect() and sendmsg(): EPERM at once, where a dropped SYN alone would hang
  * the application. What they let through is judged again packet by packet.
@@ -145,22 +173,17 @@ static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx, enum pg_
 {
 	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
 	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
-	struct bpf_sock *sk = ctx->sk;
+	enum pg_reason reason = PG_REASON_NO_POLICY;
 
-	facts->remote_port = ctx->user_port;
-	facts->protocol = ctx->protocol == PG_IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
 	if (pg_header_valid(header)) {
-		if (facts->protocol == IPPROTO_UDP && sk && sk->src_port) {
-			facts->local_port = bpf_htons(sk->src_port);
-			if (pg_flow_direction(header, facts) == PG_FLOW_INBOUND)
-				facts->bits |= PG_FACT_INBOUND;
-		}
-		if (pg_is_local_destination(header, &facts->remote) &&
-		    pg_listener_is_own(ctx, header, facts))
-			facts->bits |= PG_FACT_LOOPBACK;
+		pg_read_sockaddr_facts(ctx, header, facts);
+		reason = pg_decide(header, facts);
 	}
-	return pg_count(counters, what, pg_decide(header, facts)) == PG_ALLOW ? PG_HOOK_ALLOW
-									      : PG_HOOK_DENY;
+	/* Asked last, because it costs most, and only where it would allow. */
+	if (reason == PG_REASON_NOT_ALLOWED && !pg_is_local_destination(header, &facts->remote) &&
+	    pg_may_reach_itself(ctx, what, header, facts))
+		reason = PG_REASON_LOOPBACK;
+	return pg_count(counters, what, reason) == PG_ALLOW ? PG_HOOK_ALLOW : PG_HOOK_DENY;
 }
 
 static __always_inline int pg_judge_sockaddr4(struct bpf_sock_addr *ctx, enum pg_count what)

@@ -9,9 +9,6 @@
 
 #define PG_SOCK_RAW 3
 
-#define PG_AF_INET  2
-#define PG_AF_INET6 10
-
 /* Of enum sock states in include/net/tcp_states.h. */
 #define PG_TCP_ESTABLISHED 1
 #define PG_TCP_SYN_SENT	   2
