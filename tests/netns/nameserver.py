@@ -8,16 +8,18 @@ from lab import A4, A6, B4, B6, R4, R6
 from phasegate import LIMIT, dying_with_us, started
 
 NAME, OTHER, MISSING = "allowed.example.com", "other.example.com", "missing.example.com"
+HOSTS = {NAME: (A4, A6), OTHER: (B4, B6)}
 
 
 class Nameserver:
-    def __init__(self, lab, port=53):
+    def __init__(self, lab, port=53, hosts=None):
         words = ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv",
                  "--no-hosts", "--pid-file=", "--log-queries", "--log-facility=-",
                  "--bind-interfaces", "--except-interface=lo", f"--port={port}",
                  f"--listen-address={R4}", f"--listen-address={R6}", "--user=root",
-                 "--local=/example.com/", f"--host-record={NAME},{A4},{A6}",
-                 f"--host-record={OTHER},{B4},{B6}"]
+                 "--local=/example.com/",
+                 *("--host-record=" + ",".join((name, *addresses))
+                   for name, addresses in (hosts or HOSTS).items())]
         self.process = subprocess.Popen(dying_with_us(*lab.server.command(*words)),
                                         stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
         started.add(self.process.pid)
