@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the benchmark share; bench.c says what it is. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "environment/environment.h"
+
+#include "support.h"
+
+#define BENCH_PORT	7400
+#define BENCH_TARGET4	"198.51.100.10" /* in every set */
+#define BENCH_SPREAD	65536		/* destinations of the work that visits many, at most */
+#define BENCH_SMALL	10
+#define BENCH_ROUNDS	512
+#define BENCH_LOADS_MAX 64
+#define BENCH_NAME	64
+
+struct bench_options {
+	const char *name;      /* of the cgroup without a policy */
+	const char *server;    /* the server's network namespace; the caller is in the client's */
+	const char *lists;     /* a directory of *cidr*.txt to load too, or NULL */
+	const char *output;    /* a file for the tables, besides standard output, or NULL */
+	unsigned int entries;  /* of the large set */
+	unsigned int rounds;   /* of each workload */
+	unsigned int slice_ms; /* of one workload in one round */
+	unsigned int switches; /* of each kind */
+	unsigned int loads;    /* of each set */
+	unsigned int attaches;
+};
+
+/* ---- stats.c: sorts in place */
+
+struct quartiles {
+	double low, median, high;
+};
+struct quartiles quartiles_of(double *values, size_t count);
+/* The value that a part (0.99) of the values do not exceed. values are sorted. */
+double percentile_of(const double *values, size_t count, double part);
+
+/* ---- sets.c */
+
+/* Entry i of the generated mixture: half single IPv4, a quarter IPv4 ranges, a quarter IPv6. */
+void set_entry(size_t i, char ret_text[static BENCH_NAME]);
+/* Single IPv4 address i of the mixture, or of the ranges that the small set has for them. */
+uint32_t set_address4(size_t i);
+/* Policy documents, to be freed: network_policy has the entries, run_network_policy ten others. */
+char *set_document(size_t count);
+char *set_document_of(char **entries, size_t count);
+
+/* ---- workload.c: what the client does, in a process of its own */
+
+struct workload {
+	const char *name, *unit;
+	double scale; /* operations to the unit shown */
+	void (*run)(uint64_t until_ns, uint64_t *operations);
+};
+extern const struct workload workloads[];
+extern const size_t workload_count;
+/* Index of the UDP workload, the load under which switches are timed. */
+size_t workload_udp(void);
+
+struct measurement {
+	double rate;   /* operations per second */
+	double cpu_ns; /* of the client, per operation */
+};
+/* Body of the worker's process: argv = NAME "worker" MEMORY INDEX MILLISECONDS. */
+int worker_main(char **argv);
+
+/* A measured run in the Environment, or, if it is NULL, in the cgroup without a policy. */
+struct site {
+	struct pg_host *host;
+	struct pg_environment *environment;
+	int plain_cgroup;
+};
+pid_t worker_start(const struct site *site, size_t workload, unsigned int milliseconds);
+struct measurement worker_finish(const struct site *site, pid_t pid);
+/* Before the first; spread: single IPv4 addresses of the large set to send to. */
+void worker_memory(size_t spread);
+
+/* ---- server.c: a process in the server's namespace that ends with this one */
+void server_start(const char *namespace);
+
+/* ---- options.c: ends the program if they are wrong */
+void options_parse(struct bench_options *options, int argc, char **argv);
+
+/* ---- machine.c */
+void machine_describe(FILE *out);
+
+/* ---- the tables */
+struct machine {
+	struct pg_host *host;
+	int plain_cgroup;
+	char plain_path[512];
+};
+struct confined {
+	struct pg_policy *policy;
+	struct pg_environment *environment;
+};
+/* bench.c */
+struct pg_policy *bench_parse(const char *document, uint64_t *ret_ns);
+struct confined confined_create(struct pg_host *host, const char *document);
+void confined_destroy(struct confined *confined);
+
+void table_pairs(FILE *out, const struct bench_options *options, struct machine *machine,
+		 struct confined confined[2]);
+void table_switches(FILE *out, const struct bench_options *options, struct machine *machine,
+		    struct confined confined[2]);
+void table_loads(FILE *out, const struct bench_options *options, struct machine *machine);
+void table_fixed(FILE *out, const struct bench_options *options, struct machine *machine);
