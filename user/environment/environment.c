@@ -95,6 +95,9 @@ static int open_cgroup(struct pg_environment *environment, struct pg_error *err)
 
 	error = pg_cgroup_open(environment->host->cgroup_mount_fd, path + 1,
 			       &environment->cgroup_fd, err);
+	if (error == -ENOENT)
+		return pg_fail(err, error, "the cgroup %s%s does not exist: make it first",
+			       environment->host->cgroup_mount, path);
 	if (!error)
 		error = pg_cgroup_id(environment->cgroup_fd, &id, err);
 	if (!error)
@@ -132,6 +135,7 @@ static int attach(struct pg_environment *environment, const char *pins, struct p
 		if (!error && !i) {
 			error = pg_header_clear(kernel, environment->header.env_id, err);
 			environment->in_kernel = !error;
+			pg_step(PG_STEP_CLEARED);
 		}
 	}
 	if (error)

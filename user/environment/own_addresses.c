@@ -66,9 +66,8 @@ static int request_dump(struct pg_environment *environment, struct pg_error *err
 }
 
 /* Reads what is there; the socket does not block. */
-static int process_addresses(void *userdata, struct pg_error *err)
+static int process_addresses(struct pg_environment *environment, struct pg_error *err)
 {
-	struct pg_environment *environment = userdata;
 	pg_autofree char *buffer = malloc(ADDRESSES_BUFFER);
 	ssize_t got;
 
@@ -90,6 +89,17 @@ static int process_addresses(void *userdata, struct pg_error *err)
 	}
 }
 
+/* What cannot be read now could not be read the next time either: better stale than a busy loop. */
+static int watch_addresses(void *userdata, struct pg_error *err)
+{
+	struct pg_environment *environment = userdata;
+	int error = process_addresses(environment, err);
+
+	if (error)
+		pg_host_remove_source(environment->host, mnl_socket_get_fd(environment->addresses));
+	return error;
+}
+
 int pg_own_addresses_start(struct pg_environment *environment, struct pg_error *err)
 {
 	int error;
@@ -105,7 +115,7 @@ int pg_own_addresses_start(struct pg_environment *environment, struct pg_error *
 		error = process_addresses(environment, err);
 	if (error)
 		return error;
-	environment->addresses_source = (struct pg_source){process_addresses, environment};
+	environment->addresses_source = (struct pg_source){watch_addresses, environment};
 	return pg_host_add_source(environment->host, mnl_socket_get_fd(environment->addresses),
 				  &environment->addresses_source, err);
 }

@@ -13,6 +13,10 @@
 
 #include "base/log.h"
 
+/* Kernel memory of the programs and of the maps that have a fixed size, for the advice on locked
+ * memory: mostly the hash tables of flows and addresses and the outer maps. */
+#define FIXED_BYTES (4UL * 1024 * 1024)
+
 static int log_libbpf(enum libbpf_print_level level, const char *format, va_list arguments)
 {
 	char line[512];
@@ -62,6 +66,9 @@ int pg_kernel_open(struct pg_kernel **ret_kernel, struct pg_error *err)
 	if (!kernel->skeleton)
 		return pg_fail_errno(err, -errno, "opening the BPF object");
 	error = phasegate_bpf__load(kernel->skeleton);
+	if (error == -EPERM)
+		return pg_fail_map(err, error, "loading the programs and creating", "tables",
+				   FIXED_BYTES);
 	if (error)
 		return pg_fail_errno(err, error,
 				     "loading the BPF programs into the kernel (run 'phasegate"
