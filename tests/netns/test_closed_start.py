@@ -71,7 +71,7 @@ class ClosedStart(NetTest):
     @unittest.skipUnless(steps.AVAILABLE, "built without PHASEGATE_TEST_HOOKS")
     def test_a_cgroup_left_public_by_a_killed_run_starts_closed(self):
         cgroup = self.make_cgroup("killed")
-        for step in ("header", "probed"):
+        for step in ("header", "spawned"):
             run = self.run_command("--policy", OPEN, "--cgroup", cgroup, "--", "cat",
                                    environment=steps.stop_at(step))
             self.assertTrue(run.wait_stopped(), run.stderr)

@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "steps.h"
+
 /* fork() into the cgroup: the child's first instruction is confined already (Linux 5.7). */
 static pid_t fork_into(int cgroup_fd)
 {
@@ -119,5 +121,6 @@ int pg_environment_spawn(struct pg_environment *environment, const struct pg_spa
 		return pg_fail_errno(err, -child_error, "executing %s", spawn->argv[0]);
 	}
 	*ret_pid = pid;
+	pg_step(PG_STEP_SPAWNED);
 	return 0;
 }

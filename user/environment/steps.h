@@ -12,8 +12,8 @@
 	X(LOCKED, "locked") \
 	X(RECORDED, "recorded") /* from here on the next start knows what to clean up */ \
 	X(CGROUP, "cgroup")	/* the cgroup and the pin directory exist */ \
-	X(ATTACHED, "attached") \
-	X(CLEARED, "cleared") /* zero header: everything is denied */ \
+	X(CLEARED, "cleared")	/* the first link, and a zero header: no packet leaves */ \
+	X(ATTACHED, "attached") /* every link: all is denied at once */ \
 	X(PINNED, "pinned") \
 	X(DENIED, "denied") /* probed: everything is denied */ \
 	X(HEADER, "header") /* written and read back */ \
