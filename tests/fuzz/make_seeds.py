@@ -1,23 +1,50 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the policy vectors as one file a seed: make_seeds.py VECTORS SEEDS."""
+"""Writes the seeds of a fuzz target, one a file: make_seeds.py TOPIC TESTDATA SEEDS."""
 
 import json
 import pathlib
+import struct
 import sys
 
-vectors, seeds = map(pathlib.Path, sys.argv[1:])
-seeds.mkdir(parents=True, exist_ok=True)
 
-documents = [
-    json.loads(line)["doc"]
-    for line in (vectors / "policy_documents.jsonl").read_text().splitlines()
-]
-for line in (vectors / "policy_entries.tsv").read_text().splitlines():
-    if not line.startswith("#"):
-        entry = line.split("\t")[0]
-        documents.append(
-            '{"network_policy":{"network_mode":"allowlist","allowed_hosts":[%s]}}' % entry
-        )
-for number, document in enumerate(documents):
-    (seeds / f"{number:03}").write_text(document)
+def policy(data):
+    """The documents of the vectors, and each entry of the vectors inside a document."""
+    for line in (data / "policy/policy_documents.jsonl").read_text().splitlines():
+        yield json.loads(line)["doc"].encode()
+    for line in (data / "policy/policy_entries.tsv").read_text().splitlines():
+        if not line.startswith("#"):
+            entry = line.split("\t")[0]
+            yield (
+                '{"network_policy":{"network_mode":"allowlist","allowed_hosts":[%s]}}' % entry
+            ).encode()
+
+
+def name(text):
+    return b"".join(bytes([len(label)]) + label.encode() for label in text.split(".")) + b"\0"
+
+
+def record(owner, kind, data):
+    return owner + struct.pack(">HHIH", kind, 1, 60, len(data)) + data
+
+
+def answer(_):
+    """Responses for the name that the target asks: addresses, a chain of CNAMEs, nothing."""
+    question = b"\xc0\x0c"
+    target = name("www.example.net")
+    for kind, address in ((1, bytes([203, 0, 113, 10])), (28, bytes(range(16)))):
+        head = name("api.example.com") + struct.pack(">HH", kind, 1)
+        for records in (
+            [],
+            [record(question, kind, address)],
+            [record(question, kind, address), record(name("evil.test"), kind, address)],
+            [record(question, 5, target), record(target, kind, address)],
+        ):
+            counts = struct.pack(">HHHHHH", 1, 0x8180, 1, len(records), 0, 0)
+            yield counts + head + b"".join(records)
+
+
+topic, data, seeds = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+seeds.mkdir(parents=True, exist_ok=True)
+for number, seed in enumerate({"policy": policy, "answer": answer}[topic](data)):
+    (seeds / f"{number:03}").write_bytes(seed)
