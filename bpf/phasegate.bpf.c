@@ -159,6 +159,8 @@ static __always_inline bool pg_may_reach_itself(struct bpf_sock_addr *ctx, enum 
 						const struct pg_header *header,
 						const struct pg_facts *facts)
 {
+	if (pg_addr_is_multicast(&facts->remote))
+		return false; /* the kernel binds to these as well */
 	if (what == PG_COUNT_SENDMSG)
 		return pg_has_udp_receiver(ctx, facts);
 	return pg_listener_is_own(ctx, header, facts) && pg_binds_to_destination(ctx, facts);
