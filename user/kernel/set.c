@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "kernel_internal.h"
+#include "parallel.h"
 
 /* Rough kernel memory per element of a hash or trie, for the advice on locked memory. */
 #define ELEMENT_BYTES 128
@@ -137,6 +138,51 @@ static int create_table(struct pg_kernel *kernel, enum pg_table index, uint32_t 
 	return 0;
 }
 
+/* The tables of one set that is being made or let go. */
+struct filling {
+	struct pg_kernel *kernel;
+	uint32_t slot;
+	struct {
+		enum pg_table index;
+		const struct pg_prefix *prefixes;
+		size_t count;
+		int error;
+		struct pg_error err;
+	} tables[PG_TABLE_COUNT];
+	size_t count;
+};
+
+static void fill_one(void *userdata, size_t number)
+{
+	struct filling *filling = userdata;
+	__auto_type table = &filling->tables[number];
+
+	table->error = create_table(filling->kernel, table->index, filling->slot, table->prefixes,
+				    table->count, &table->err);
+}
+
+static void empty_one(void *userdata, size_t number)
+{
+	const struct filling *filling = userdata;
+
+	bpf_map_delete_elem(outer_fd(filling->kernel, filling->tables[number].index),
+			    &filling->slot);
+}
+
+/* All tables at once: the kernel waits an RCU period for each. */
+static int create_tables(struct filling *filling, struct pg_error *err)
+{
+	pg_parallel(filling->count, fill_one, filling);
+	for (size_t i = 0; i < filling->count; i++) {
+		if (!filling->tables[i].error)
+			continue;
+		if (err)
+			*err = filling->tables[i].err;
+		return filling->tables[i].error;
+	}
+	return 0;
+}
+
 int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 		  struct pg_kernel_set *ret_set, struct pg_error *err)
 {
@@ -149,24 +195,27 @@ int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 		[PG_TABLE_EXACT6] = {set->exact6, set->exact6_count},
 		[PG_TABLE_PREFIX6] = {set->prefix6, set->prefix6_count},
 	};
+	struct filling filling = {.kernel = kernel};
 	struct pg_kernel_set created = {};
-	int error = 0;
+	int error;
 
 	if (pg_address_set_is_empty(set)) {
 		*ret_set = created;
 		return 0;
 	}
-	created.slot = pg_slot_take(kernel->set_slots);
+	created.slot = filling.slot = pg_slot_take(kernel->set_slots);
 	if (!created.slot)
 		return pg_fail(err, -ENOSPC, "all %d slots for address sets are in use",
 			       PG_SLOT_MAX - 1);
-	for (size_t i = 0; i < PG_TABLE_COUNT && !error; i++) {
+	for (size_t i = 0; i < PG_TABLE_COUNT; i++) {
 		if (!content[i].count)
 			continue;
-		error = create_table(kernel, (enum pg_table)i, created.slot, content[i].prefixes,
-				     content[i].count, err);
+		filling.tables[filling.count].index = (enum pg_table)i;
+		filling.tables[filling.count].prefixes = content[i].prefixes;
+		filling.tables[filling.count++].count = content[i].count;
 		created.tables |= (uint8_t)(1U << i);
 	}
+	error = create_tables(&filling, err);
 	if (error) {
 		pg_set_destroy(kernel, &created);
 		return error;
@@ -177,11 +226,14 @@ int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 
 void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set)
 {
+	struct filling filling = {.kernel = kernel, .slot = set->slot};
+
 	if (!set->slot)
 		return;
 	for (size_t i = 0; i < PG_TABLE_COUNT; i++)
 		if (set->tables & (1U << i))
-			bpf_map_delete_elem(outer_fd(kernel, (enum pg_table)i), &set->slot);
+			filling.tables[filling.count++].index = (enum pg_table)i;
+	pg_parallel(filling.count, empty_one, &filling);
 	pg_kernel_synchronize(kernel);
 	pg_slot_release(kernel->set_slots, set->slot);
 	*set = (struct pg_kernel_set){};
