@@ -15,7 +15,7 @@
 #include "policy/print.h"
 
 static struct machine machine = {.plain_cgroup = -1};
-static struct confined confined[2];
+static struct confined policies[2];
 
 struct pg_policy *bench_parse(const char *document, uint64_t *ret_ns)
 {
@@ -46,21 +46,21 @@ struct confined confined_create(struct pg_host *host, const char *document)
 	return made;
 }
 
-void confined_destroy(struct confined *ended)
+void confined_destroy(struct confined *confined)
 {
-	struct pg_environment *environment = PG_TAKE_PTR(ended->environment);
+	struct pg_environment *environment = PG_TAKE_PTR(confined->environment);
 	struct pg_error err = {0};
 
 	if (environment && pg_environment_destroy(environment, &err) < 0)
 		fail("%s", err.text);
-	pg_policy_free(PG_TAKE_PTR(ended->policy));
+	pg_policy_free(PG_TAKE_PTR(confined->policy));
 }
 
 /* Also after a failure, so that nothing stays. */
 static void clean_up(void)
 {
-	for (size_t i = 0; i < PG_ARRAY_SIZE(confined); i++)
-		confined_destroy(&confined[i]);
+	for (size_t i = 0; i < PG_ARRAY_SIZE(policies); i++)
+		confined_destroy(&policies[i]);
 	pg_host_free(PG_TAKE_PTR(machine.host));
 	pg_close_fd(&machine.plain_cgroup);
 	if (machine.plain_path[0])
@@ -93,10 +93,10 @@ static void report(FILE *out, const struct bench_options *options)
 	machine_describe(out);
 	table_fixed(out, options, &machine);
 	table_loads(out, options, &machine);
-	confined[0] = confined_create(machine.host, small);
-	confined[1] = confined_create(machine.host, large);
-	table_switches(out, options, &machine, confined);
-	table_pairs(out, options, &machine, confined);
+	policies[0] = confined_create(machine.host, small);
+	policies[1] = confined_create(machine.host, large);
+	table_switches(out, options, &machine, policies);
+	table_pairs(out, options, &machine, policies);
 }
 
 static void write_output(const char *path, const char *text)
