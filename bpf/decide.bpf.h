@@ -17,12 +17,6 @@ static __always_inline bool pg_header_valid(const struct pg_header *header)
 	return header->magic == PG_HEADER_MAGIC;
 }
 
-/* A mode that is in no list is memory that nobody wrote. */
-static __always_inline bool pg_mode_valid(__u8 mode)
-{
-	return mode >= PG_MODE_NO_NETWORK && mode <= PG_MODE_PUBLIC;
-}
-
 /* What an entry opens: no tunnels, whose inner destination no hook would judge. */
 static __always_inline bool pg_protocol_opened(__u8 protocol)
 {
@@ -141,6 +135,25 @@ static __always_inline enum pg_reason pg_decide_reply(const struct pg_facts *fac
 	return PG_REASON_NOT_ALLOWED;
 }
 
+/* Whether all of the state that the phase is judged by is there, whatever the packet needs of it.
+ */
+static __always_inline bool pg_state_readable(const struct pg_header *header,
+					      const struct pg_phase_slot *slot)
+{
+	if (header->ceiling_tables && !pg_set_readable(header->ceiling, header->ceiling_tables))
+		return false;
+	switch (slot->mode) {
+	case PG_MODE_NO_NETWORK:
+	case PG_MODE_PUBLIC:
+		return true;
+	case PG_MODE_ALLOWLIST:
+		if (slot->learned && !bpf_map_lookup_elem(&pg_learned_sets, &slot->learned))
+			return false;
+		return pg_set_readable(slot->set, slot->tables);
+	}
+	return false; /* a mode that is in no list is memory that nobody wrote */
+}
+
 static __always_inline enum pg_reason pg_decide(const struct pg_header *header,
 						const struct pg_facts *facts)
 {
@@ -155,7 +168,7 @@ static __always_inline enum pg_reason pg_decide(const struct pg_header *header,
 	if (phase >= PG_PHASE_COUNT)
 		return PG_REASON_UNREADABLE;
 	slot = &header->phases[phase];
-	if (!pg_mode_valid(slot->mode))
+	if (!pg_state_readable(header, slot))
 		return PG_REASON_UNREADABLE;
 
 	if (facts->bits & PG_FACT_KERNEL_ND)

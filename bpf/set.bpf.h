@@ -58,3 +58,14 @@ static __always_inline enum pg_membership pg_set_lookup(__u32 slot, __u8 tables,
 		return pg_set_lookup4(slot, tables, addr->word[3]);
 	return pg_set_lookup6(slot, tables, addr);
 }
+
+/* Whether every table that the header names is there. */
+static __always_inline bool pg_set_readable(__u32 slot, __u8 tables)
+{
+#define PG_X(symbol, map, type, key) \
+	if (tables & (1U << PG_TABLE_##symbol) && !bpf_map_lookup_elem(&map, &slot)) \
+		return false;
+	PG_TABLES(PG_X)
+#undef PG_X
+	return true;
+}

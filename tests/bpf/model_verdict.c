@@ -7,12 +7,6 @@
 
 #define NONE (-1)
 
-enum found {
-	FOUND,
-	NOT_FOUND,
-	CANNOT_READ,
-};
-
 static bool all_zero(const uint8_t *octets, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -67,50 +61,59 @@ static bool covers(const struct model_prefix *prefix, const struct model_address
 	return true;
 }
 
-static enum found look_in_table(const struct model_table *table,
-				const struct model_address *address)
+static bool table_covers(const struct model_table *table, const struct model_address *address)
 {
-	if (!table->exists)
-		return CANNOT_READ;
 	for (size_t i = 0; i < table->count; i++)
 		if (covers(&table->list[i], address))
-			return FOUND;
-	return NOT_FOUND;
+			return true;
+	return false;
 }
 
-/* Single addresses first, then ranges; a table that has to be read and is missing is a fault. */
-static enum found look_in_set(const struct model_set *set, const bool *named,
-			      const struct model_address *address)
+/* In the single addresses or in the ranges of its family; rule 1 has seen that they exist. */
+static bool set_covers(const struct model_set *set, const bool *named,
+		       const struct model_address *address)
 {
 	const struct model_address real = meant(address);
-	const enum pg_table order[2] = {
+	const enum pg_table tables[2] = {
 		real.family == 4 ? PG_TABLE_EXACT4 : PG_TABLE_EXACT6,
 		real.family == 4 ? PG_TABLE_PREFIX4 : PG_TABLE_PREFIX6,
 	};
 
-	for (size_t i = 0; i < 2; i++) {
-		enum found found = NOT_FOUND;
-
-		if (named[order[i]])
-			found = look_in_table(&set->tables[order[i]], &real);
-		if (found != NOT_FOUND)
-			return found;
-	}
-	return NOT_FOUND;
+	for (size_t i = 0; i < 2; i++)
+		if (named[tables[i]] && table_covers(&set->tables[tables[i]], &real))
+			return true;
+	return false;
 }
 
-/* Rule 1 */
+/* Whether each table that is named exists. */
+static bool set_complete(const struct model_set *set, const bool *named)
+{
+	for (size_t i = 0; i < PG_TABLE_COUNT; i++)
+		if (named[i] && !set->tables[i].exists)
+			return false;
+	return true;
+}
+
+/* Rule 1: also of what this very packet would not need. */
 static int rule_state(const struct model_policy *policy)
 {
+	const struct model_phase *phase;
+
 	if (!policy->installed)
 		return PG_REASON_NO_POLICY;
 	if (policy->phase >= PG_PHASE_COUNT)
 		return PG_REASON_UNREADABLE;
-	switch (policy->phases[policy->phase].mode) {
+	if (!set_complete(policy->ceiling, policy->ceiling_named))
+		return PG_REASON_UNREADABLE;
+	phase = &policy->phases[policy->phase];
+	switch (phase->mode) {
 	case PG_MODE_NO_NETWORK:
-	case PG_MODE_ALLOWLIST:
 	case PG_MODE_PUBLIC:
 		return NONE;
+	case PG_MODE_ALLOWLIST:
+		if (phase->learned && !phase->learned->exists)
+			return PG_REASON_UNREADABLE;
+		return set_complete(phase->set, phase->named) ? NONE : PG_REASON_UNREADABLE;
 	}
 	return PG_REASON_UNREADABLE;
 }
@@ -136,15 +139,9 @@ static int rule_operator(const struct model_policy *policy, const struct model_f
 	case MODEL_EXTENSION:
 		return PG_REASON_OPERATOR;
 	}
-	switch (look_in_set(policy->ceiling, policy->ceiling_named, &facts->remote)) {
-	case FOUND:
-		return PG_REASON_OPERATOR;
-	case CANNOT_READ:
-		return PG_REASON_UNREADABLE;
-	case NOT_FOUND:
-		break;
-	}
-	return NONE;
+	return set_covers(policy->ceiling, policy->ceiling_named, &facts->remote)
+		       ? PG_REASON_OPERATOR
+		       : NONE;
 }
 
 static int rule_defect(const struct model_facts *facts)
@@ -213,8 +210,6 @@ static enum pg_reason rule_learned(const struct model_learned *learned,
 {
 	if (!learned)
 		return PG_REASON_NOT_ALLOWED;
-	if (!learned->exists)
-		return PG_REASON_UNREADABLE;
 	for (size_t i = 0; i < learned->count; i++) {
 		if (!same(&learned->list[i], &facts->remote))
 			continue;
@@ -243,14 +238,8 @@ static enum pg_reason rule_destination(const struct model_policy *policy,
 		return PG_REASON_NOT_ALLOWED;
 	if (dns && phase->dns_resolver && is_resolver(policy, facts))
 		return PG_REASON_RESOLVER;
-	switch (look_in_set(phase->set, phase->named, &facts->remote)) {
-	case FOUND:
+	if (set_covers(phase->set, phase->named, &facts->remote))
 		return PG_REASON_ENTRY;
-	case CANNOT_READ:
-		return PG_REASON_UNREADABLE;
-	case NOT_FOUND:
-		break;
-	}
 	return rule_learned(phase->learned, facts);
 }
 
