@@ -55,7 +55,7 @@ def print_table(expected, attempts, reports):
     wrong = 0
     made = {(a["phase"], a["kind"], a["target"]): a for a in attempts}
     titles = [f"{phase}: {reports[phase]['network_mode']}" for phase in PHASES]
-    print("\n" + " " * 27 + "".join(f"{title:<27}" for title in titles))
+    print("\n" + " " * 27 + "".join(f"{title:<27}" for title in titles).rstrip())
     print(f"{'attempt':<27}" + f"{'client saw':<16}{'packets':>9}  " * len(PHASES))
     for (kind, target), verdicts in expected.items():
         cells = []
@@ -64,7 +64,7 @@ def print_table(expected, attempts, reports):
             fine = attempt is not None and is_as_expected(attempt, verdicts[phase])
             wrong += not fine
             cells.append(cell(attempt, fine) if attempt else f"{'not made':<25} !")
-        print(f"{kind.upper():<5}{target:<22}" + "".join(cells))
+        print(f"{kind.upper():<5}{target:<22}" + "".join(cells).rstrip())
     print("\nPackets are those that arrived in the internet's namespace (for a name without its "
           "lookup).\nDNS is a query for api.example.com to that nameserver.")
     return wrong
