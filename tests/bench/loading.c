@@ -37,7 +37,6 @@ static double milliseconds(uint64_t ns)
 static void load_once(struct loads *loads, size_t number, const char *document,
 		      struct pg_host *host)
 {
-	const struct memory_mark before = memory_mark();
 	struct confined confined = {0};
 	struct pg_environment_options options = {.phase = PG_PHASE_SETUP};
 	const struct pg_environment_cost *cost;
@@ -55,7 +54,7 @@ static void load_once(struct loads *loads, size_t number, const char *document,
 	loads->ms[PART_PROBE][number] = milliseconds(cost->probe_ns);
 	loads->entries = confined.policy->phases[PG_PHASE_SETUP].entries->count;
 	loads->addresses = cost->addresses;
-	loads->bytes = memory_of_sets_since(&before);
+	loads->bytes = memory_of_sets(host, confined.environment);
 	started = pg_monotonic_ns();
 	confined_destroy(&confined);
 	loads->ms[PART_DESTROY][number] = milliseconds(pg_monotonic_ns() - started);
@@ -77,7 +76,7 @@ static void print_load(FILE *out, const char *name, const char *document,
 
 		fprintf(out, " %.2f |", quartiles.median);
 	}
-	fprintf(out, " %.1f |\n", (double)loads->bytes / (1 << 20));
+	fprintf(out, " %.0f |\n", (double)loads->bytes / 1024);
 }
 
 /* One entry a line; comments begin with '#'. */
@@ -134,9 +133,10 @@ void table_loads(FILE *out, const struct bench_options *options, struct machine 
 
 	fprintf(out,
 		"## Loading a policy\n\nMedians of %u, in milliseconds. \"Confine\" is record,"
-		" cgroup, attach and pins; \"kernel\" is what the tables of the set hold.\n\n"
+		" cgroup, attach and pins; \"kernel\" is what the kernel counts for the tables"
+		" (of a trie without its inner nodes).\n\n"
 		"| policy | entries | addresses | parse | compile | fill | confine | probe |"
-		" destroy | kernel MiB |\n|---|---|---|---|---|---|---|---|---|---|\n",
+		" destroy | kernel KiB |\n|---|---|---|---|---|---|---|---|---|---|\n",
 		options->loads);
 	for (size_t i = 0; i < PG_ARRAY_SIZE(counts); i++) {
 		pg_autofree char *document = set_document(counts[i]);

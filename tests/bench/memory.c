@@ -2,34 +2,22 @@
 #include "memory.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 
 #include <phasegate/abi/set.h>
 
-#include "base/cleanup.h"
+#include "kernel/kernel_internal.h"
 
-static bool is_table(const char *name)
+#include "support.h"
+
+static uint64_t memlock_of(uint32_t map_id)
 {
-	static const char *const names[] = {
-#define PG_X(symbol, map, type, key) #map,
-		PG_TABLES(PG_X)
-#undef PG_X
-	};
-
-	for (size_t i = 0; i < PG_ARRAY_SIZE(names); i++)
-		if (!strcmp(name, names[i]))
-			return true;
-	return false;
-}
-
-static uint64_t memlock_of(int fd)
-{
-	char path[64], line[128];
+	pg_autoclose int fd = bpf_map_get_fd_by_id(map_id);
 	pg_autofclose FILE *file = NULL;
+	char path[64], line[128];
 	uint64_t bytes = 0;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
@@ -40,28 +28,42 @@ static uint64_t memlock_of(int fd)
 	return bytes;
 }
 
-struct memory_mark memory_mark(void)
+static uint64_t memory_of_set(const struct pg_kernel *kernel, const struct pg_phase_slot *phase)
 {
-	struct memory_mark mark = {0};
-	uint32_t id = 0;
+	const int outer[PG_TABLE_COUNT] = {
+#define PG_X(symbol, map, type, key) bpf_map__fd(kernel->skeleton->maps.map),
+		PG_TABLES(PG_X)
+#undef PG_X
+	};
+	uint64_t bytes = 0;
 
-	while (!bpf_map_get_next_id(id, &id))
-		mark.last_map = id;
-	return mark;
+	for (size_t i = 0; i < PG_TABLE_COUNT; i++) {
+		uint32_t map_id;
+
+		if (phase->tables & (1U << i) &&
+		    !bpf_map_lookup_elem(outer[i], &phase->set, &map_id))
+			bytes += memlock_of(map_id);
+	}
+	return bytes;
 }
 
-uint64_t memory_of_sets_since(const struct memory_mark *mark)
+uint64_t memory_of_sets(const struct pg_host *host, const struct pg_environment *environment)
 {
+	struct pg_kernel *kernel = pg_host_kernel(host);
+	struct pg_header header;
+	struct pg_error err = {0};
 	uint64_t bytes = 0;
-	uint32_t id = mark->last_map;
 
-	while (!bpf_map_get_next_id(id, &id)) {
-		pg_autoclose int fd = bpf_map_get_fd_by_id(id);
-		struct bpf_map_info info = {0};
-		uint32_t size = sizeof(info);
+	if (pg_header_read(kernel, pg_environment_id(environment), &header, &err) < 0)
+		fail("%s", err.text);
+	for (size_t i = 0; i < PG_PHASE_COUNT; i++) {
+		size_t first = 0;
 
-		if (fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &size) && is_table(info.name))
-			bytes += memlock_of(fd);
+		/* Phases with the same entries share their set. */
+		while (header.phases[first].set != header.phases[i].set)
+			first++;
+		if (first == i)
+			bytes += memory_of_set(kernel, &header.phases[i]);
 	}
 	return bytes;
 }

@@ -4,10 +4,7 @@
 
 #include <stdint.h>
 
-struct memory_mark {
-	uint32_t last_map; /* ids of maps only grow */
-};
+#include "environment/environment.h"
 
-struct memory_mark memory_mark(void);
-/* Octets of the set's tables that came after the mark, by memlock in fdinfo. */
-uint64_t memory_of_sets_since(const struct memory_mark *mark);
+/* Octets of the tables of all phases, by memlock in fdinfo. */
+uint64_t memory_of_sets(const struct pg_host *host, const struct pg_environment *environment);
