@@ -30,8 +30,12 @@ class LabTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.lab = Lab()
+        cls.lab = cls.make_lab()
         cls.addClassCleanup(cls.lab.close)
+
+    @classmethod
+    def make_lab(cls):
+        return Lab()
 
     def run_program(self, name, *words):
         """One of the C tests."""

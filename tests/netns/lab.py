@@ -56,12 +56,13 @@ def _in_thread(function):
 
 
 class Namespace:
-    def __init__(self):
+    def __init__(self, fd=None):
+        """A new one, or the one that the descriptor refers to."""
         def make():
             _check(_libc.unshare(CLONE_NEWNET))
             return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
-        self.fd = _in_thread(make)
+        self.fd = _in_thread(make) if fd is None else fd
 
     @property
     def path(self):
@@ -101,9 +102,9 @@ class Namespace:
 class Lab:
     """The two namespaces, configured."""
 
-    def __init__(self):
+    def __init__(self, client=None):
         self.stack = contextlib.ExitStack()
-        self.client = Namespace()
+        self.client = client or Namespace()
         self.stack.callback(self.client.close)
         self.server = Namespace()
         self.stack.callback(self.server.close)

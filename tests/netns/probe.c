@@ -9,7 +9,7 @@
  *	connect S ADDR PORT | bind S ADDR PORT | listen S | accept S NEW | close S | shutdown S
  *	send S TOKEN | recv S | recvfrom S (remembers the peer) | reply S TOKEN (to that peer)
  *	sendto S ADDR PORT TOKEN | fastopen S ADDR PORT TOKEN | sendmmsg S ADDR PORT TOKEN...
- *	option S fastopen|cork|device VALUE | query S NAME | echo S ADDR TOKEN
+ *	option S fastopen|cork|device VALUE | query S NAME | echo S ADDR TOKEN [TYPE]
  *	flood TOKEN ADDR PORT... | leave TOKEN ADDR PORT... | print TEXT
  *
  * ADDR "unspec" is a sockaddr of family AF_UNSPEC; "unspec:ADDR4" too, but with an IPv4 address in
@@ -292,7 +292,7 @@ static void run_sendmmsg(char **args, int count, struct result *result)
 	measure(result, started, sendmmsg(fd_of(args[1]), messages, n, 0));
 }
 
-/* Echo requests; the token is the payload. */
+/* An echo request, or another type of ICMP; the token is the payload. */
 static void run_echo(char **args, int count, struct result *result)
 {
 	struct sockaddr_storage to;
@@ -303,6 +303,8 @@ static void run_echo(char **args, int count, struct result *result)
 	size_t length = 8 + strlen(args[3]);
 
 	packet[0] = to.ss_family == AF_INET6 ? ICMP6_ECHO_REQUEST : ICMP_ECHO;
+	if (count > 4)
+		packet[0] = (uint8_t)strtoul(args[4], NULL, 10);
 	memcpy(packet + 8, args[3], length - 8);
 	for (size_t i = 0; i < length; i += 2)
 		sum += (uint32_t)packet[i] << 8 | packet[i + 1];
