@@ -22,19 +22,31 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define PG_HOOK_DENY  0
 #define PG_HOOK_ALLOW 1
 
+/* Whether the source is the Environment's own, as far as the header asks for it. */
+static __always_inline bool pg_source_is_own(struct __sk_buff *skb, const struct pg_header *header,
+					     const struct pg_facts *facts)
+{
+	const bool lo = skb->ifindex == PG_IFINDEX_LOOPBACK;
+	struct pg_own_key own = {.env_id = header->env_id, .addr = facts->local};
+
+	if (!(header->flags & PG_HEADER_CHECK_SOURCE) &&
+	    !(lo && header->flags & PG_HEADER_CHECK_LO_SOURCE))
+		return true;
+	return pg_addr_is_loopback(&facts->local) ||
+	       (lo && !pg_addr_is_unspecified(&facts->local) &&
+		pg_addr_equal(&facts->local, &facts->remote)) ||
+	       bpf_map_lookup_elem(&pg_own, &own);
+}
+
 static __always_inline void
 pg_read_egress_facts(struct __sk_buff *skb, const struct pg_header *header, struct pg_facts *facts)
 {
 	struct pg_packet packet = {};
-	struct pg_own_key own = {.env_id = header->env_id};
 
 	pg_read_packet(skb, true, facts, &packet);
 	pg_read_socket(skb, facts, &packet);
-	if (header->flags & PG_HEADER_CHECK_SOURCE) {
-		own.addr = facts->local;
-		if (pg_addr_is_loopback(&facts->local) || bpf_map_lookup_elem(&pg_own, &own))
-			facts->bits |= PG_FACT_OWN_SOURCE;
-	}
+	if (pg_source_is_own(skb, header, facts))
+		facts->bits |= PG_FACT_OWN_SOURCE;
 	if (facts->defect)
 		return;
 	if (skb->ifindex == PG_IFINDEX_LOOPBACK && pg_receiver_is_own(skb, header, facts))

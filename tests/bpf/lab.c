@@ -220,7 +220,8 @@ struct pg_header lab_header(const struct lab *lab, const struct model_policy *po
 		.magic = policy->installed ? PG_HEADER_MAGIC : PG_HEADER_MAGIC + 1,
 		.phase = (__u8)policy->phase,
 		.env_id = 0x1234,
-		.flags = policy->check_source ? PG_HEADER_CHECK_SOURCE : 0,
+		.flags = (policy->check_source ? PG_HEADER_CHECK_SOURCE : 0U) |
+			 (policy->check_lo_source ? PG_HEADER_CHECK_LO_SOURCE : 0U),
 		.ceiling_tables = table_bits(policy->ceiling_named),
 	};
 

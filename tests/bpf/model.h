@@ -63,7 +63,7 @@ struct model_policy {
 	struct model_phase phases[PG_PHASE_COUNT];
 	const struct model_set *ceiling;
 	bool ceiling_named[PG_TABLE_COUNT];
-	bool check_source;
+	bool check_source, check_lo_source; /* of every packet; of those to lo */
 	struct model_endpoint resolvers[3];
 };
 
@@ -77,6 +77,7 @@ enum model_defect {
 
 struct model_facts {
 	bool packet; /* from a packet's header, not from a sockaddr */
+	bool on_lo;  /* the packet's device is lo */
 	bool ipv6_header;
 	bool kernel_nd, listener, own_source, accepted, inbound, reset, loopback, established;
 	enum model_defect defect;

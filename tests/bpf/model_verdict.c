@@ -260,7 +260,8 @@ enum pg_reason model_judge(const struct model_policy *policy, const struct model
 		return (enum pg_reason)reason;
 	if (phase->mode == PG_MODE_PUBLIC)
 		return PG_REASON_PUBLIC;
-	if (facts->packet && policy->check_source && !facts->own_source)
+	if (facts->packet && !facts->own_source &&
+	    (policy->check_source || (policy->check_lo_source && facts->on_lo)))
 		return PG_REASON_SOURCE;
 	reason = rule_defect(facts);
 	if (reason == NONE)

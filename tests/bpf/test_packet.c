@@ -109,6 +109,7 @@ static bool is_broadcast_or_multicast(const struct model_address *address)
 static struct model_facts facts_of(const struct model_packet *model, bool loopback)
 {
 	const struct model_address own4 = lab_parse("10.0.0.1"), own6 = lab_parse("2001:db8::1");
+	static const uint8_t zero[16];
 	const bool receivable = model->protocol == 6 || model->protocol == 17 ||
 				model->protocol == 1 || model->protocol == 58;
 	struct model_facts facts = {
@@ -118,6 +119,7 @@ static struct model_facts facts_of(const struct model_packet *model, bool loopba
 		.remote = model->destination,
 		.remote_port = model->destination_port,
 		.protocol = model->protocol,
+		.on_lo = loopback,
 	};
 
 	facts.loopback = loopback && model->defect == MODEL_SOUND && receivable &&
@@ -125,6 +127,9 @@ static struct model_facts facts_of(const struct model_packet *model, bool loopba
 	if (model->addressed)
 		facts.own_source =
 			model_is_loopback(&model->source) ||
+			/* What goes to lo from its own destination comes from an own address. */
+			(loopback && memcmp(model->source.octets, zero, sizeof(zero)) != 0 &&
+			 !memcmp(&model->source, &model->destination, sizeof(model->source))) ||
 			!memcmp(&model->source, model->source.family == 4 ? &own4 : &own6,
 				sizeof(own4)) ||
 			/* ::ffff:10.0.0.1 means 10.0.0.1 */
@@ -286,6 +291,7 @@ static void any_policy(struct bench *bench)
 		.installed = true,
 		.phase = rng_below(rng, PG_PHASE_COUNT),
 		.check_source = rng_one_in(rng, 2),
+		.check_lo_source = rng_one_in(rng, 2),
 		.resolvers = {{true, lab_parse("10.0.0.2"), 53}},
 		.ceiling = &bench->lab.sets[1],
 		.ceiling_named = {rng_one_in(rng, 4)},

@@ -192,6 +192,7 @@ static void describe(struct pg_environment *environment,
 	header->level = (__u8)cgroup_level(environment->record.cgroup);
 	header->phase = (__u8)options->phase;
 	header->generation = 1;
+	header->flags = PG_HEADER_CHECK_LO_SOURCE;
 	for (size_t i = 0; i < resolvers; i++) {
 		header->resolvers[i].addr = options->resolvers[i].addr;
 		header->resolvers[i].port = htons(PORT_DNS);

@@ -19,11 +19,14 @@
 #define PG_RESOLVER_MAX 3
 
 /* pg_header.flags */
-#define PG_HEADER_CHECK_SOURCE (1U << 0) /* deny packets whose source is not in pg_own */
-#define PG_HEADER_DNS_LISTENER (1U << 1) /* reserved: DNS is redirected to .listener */
-#define PG_HEADER_GUARD	       (1U << 2) /* reserved: a tc guard is on the veth */
-#define PG_HEADER_DENY_INBOUND (1U << 3) /* reserved: refuse flows opened from outside */
-#define PG_HEADER_AUDIT	       (1U << 4) /* reserved: report denials without enforcing */
+#define PG_HEADER_CHECK_SOURCE	  (1U << 0) /* deny packets whose source is not in pg_own */
+#define PG_HEADER_DNS_LISTENER	  (1U << 1) /* reserved: DNS is redirected to .listener */
+#define PG_HEADER_GUARD		  (1U << 2) /* reserved: a tc guard is on the veth */
+#define PG_HEADER_DENY_INBOUND	  (1U << 3) /* reserved: refuse flows opened from outside */
+#define PG_HEADER_AUDIT		  (1U << 4) /* reserved: report denials without enforcing */
+/* The same for packets on their way to lo only, where the destination is an own address as well:
+ * what the kernel answers to a forged source there would leave unjudged. */
+#define PG_HEADER_CHECK_LO_SOURCE (1U << 5)
 
 /* pg_phase_slot.flags */
 #define PG_PHASE_DNS_RESOLVER (1U << 0) /* allow port 53 of .resolvers */
