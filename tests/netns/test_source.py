@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A forged source on loopback: what the kernel answers to it goes to the forged address, and no
+hook judges that. Needs no privilege with IPv6 (IPV6_FREEBIND), CAP_NET_RAW with IPv4."""
+
+import sys
+
+from harness import NetTest, main, token
+from lab import A6, CLIENT4, CLIENT6, D4, D6
+from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
+
+# Sends TOKEN to a closed port of DESTINATION from SOURCE, and prints the errno's name.
+FORGE = """
+import errno, socket, sys
+source, destination, payload = sys.argv[1:]
+family = socket.AF_INET6 if ":" in source else socket.AF_INET
+with socket.socket(family, socket.SOCK_DGRAM) as forged:
+    if family == socket.AF_INET6:
+        IPV6_FREEBIND = 78
+        forged.setsockopt(socket.IPPROTO_IPV6, IPV6_FREEBIND, 1)
+    else:
+        IP_TRANSPARENT = 19
+        forged.setsockopt(socket.IPPROTO_IP, IP_TRANSPARENT, 1)
+    forged.bind((source, 5555))
+    try:
+        forged.sendto(payload.encode(), (destination, 8999))
+        print("sent")
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+"""
+
+WAYS = ((D6, "::1"), (D6, CLIENT6), (D4, "127.0.0.1"), (D4, CLIENT4))
+
+
+class Source(NetTest):
+    def forge(self, modes, source, destination, mark):
+        status, output = self.run_command("--policy", policy(run=modes), "--", sys.executable,
+                                          "-c", FORGE, source, destination, mark).finish()
+        self.assertEqual(status, 0)
+        return output.strip()
+
+    def arrived(self, mark):
+        return [p for p in self.fence() if mark.encode() in p.payload]
+
+    def test_public_shows_that_the_way_exists(self):
+        """Otherwise the denials below would prove nothing."""
+        mark = token("forged")
+        self.assertEqual(self.forge(PUBLIC, D6, CLIENT6, mark), "sent")
+        self.assertEqual([p.destination for p in self.arrived(mark)], [D6])
+
+    def test_nothing_is_reflected(self):
+        for mode in (NO_NETWORK, allowlist(A6)):
+            for source, destination in WAYS:
+                with self.subTest(mode=mode, source=source, destination=destination):
+                    mark = token("forged")
+                    self.assertEqual(self.forge(mode, source, destination, mark), "EPERM")
+                    self.assertEqual(self.arrived(mark), [])
+
+    def test_own_sources_pass(self):
+        for mode in (NO_NETWORK, allowlist(A6)):
+            for address in ("127.0.0.1", "::1", CLIENT4, CLIENT6):
+                for source in (address, CLIENT6 if ":" in address else CLIENT4):
+                    with self.subTest(mode=mode, source=source, destination=address):
+                        self.assertEqual(self.forge(mode, source, address, token()), "sent")
+
+
+if __name__ == "__main__":
+    main()
