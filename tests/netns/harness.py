@@ -8,9 +8,9 @@ import sys
 import unittest
 
 import cgroups
-from lab import Lab
+from lab import B4, Lab
 from phasegate import Agent, Run, Unconfined, reap_orphans, run_program, started
-from recorder import Capture, Recorder
+from recorder import PORT, Capture, Recorder
 
 SKIPPED = 77
 EPERM_LIMIT_US = 50_000
@@ -92,17 +92,21 @@ class NetTest(LabTest):
         self.assertEqual(result["errno"], "EPERM", about)
         self.assertLess(result["us"], EPERM_LIMIT_US, about)
 
-    def assert_silent(self, *addresses):
-        """No packet of any kind came for the addresses. An unconfined datagram on the same way
-        is waited for first: whatever was sent before it has arrived, or never will."""
+    def fence(self):
+        """Sends an unconfined datagram on the same way as all else and waits for it: what was
+        sent before has arrived, or never will. Returns the packets that came until then."""
         fence = token("fence")
         self.unconfined("socket 63 udp4")
-        self.unconfined(f"sendto 63 198.51.100.20 7000 {fence}")
+        self.unconfined(f"sendto 63 {B4} {PORT} {fence}")
         self.unconfined("close 63")
         self.assertIsNotNone(self.recorder.wait(fence), "the fence did not arrive")
         packets = self.capture.drain()
         self.assertTrue(any(fence.encode() in p.payload for p in packets))
-        self.assertEqual([p for p in packets if p.destination in addresses], [])
+        return packets
+
+    def assert_silent(self, *addresses):
+        """No packet of any kind came for the addresses since the capture was drained."""
+        self.assertEqual([p for p in self.fence() if p.destination in addresses], [])
 
 
 def main():

@@ -373,7 +373,7 @@ static void flood_once(const char *token, char **targets, int count)
 
 static void __attribute__((noreturn)) flood(char **args, int count)
 {
-	const struct timespec pause = {.tv_nsec = 200 * 1000};
+	const struct timespec pause = {.tv_nsec = 1000 * 1000};
 
 	for (;;) {
 		flood_once(args[1], args + 2, count - 2);

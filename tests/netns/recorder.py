@@ -7,6 +7,7 @@ import selectors
 import socket
 import struct
 import threading
+import time
 
 from lab import SERVED
 
@@ -34,7 +35,8 @@ class Recorder:
 
     def __init__(self, lab):
         self._condition = threading.Condition()
-        self._arrivals = []
+        # In the order of the first of each kind, with how often it came: a flood stays small.
+        self._order, self._counts = [], {}
         self._selector = selectors.DefaultSelector()
         self._wake, stop = socket.socketpair()
         self._selector.register(stop, selectors.EVENT_READ, None)
@@ -70,9 +72,13 @@ class Recorder:
                 key.data[0](key.fileobj, *key.data[1:])
 
     def _record(self, protocol, local, payload):
+        arrival = Arrival(protocol, local[0], local[1], payload)
         with self._condition:
-            self._arrivals.append(Arrival(protocol, local[0], local[1], payload))
-            self._condition.notify_all()
+            known = arrival in self._counts
+            self._counts[arrival] = self._counts.get(arrival, 0) + 1
+            if not known:
+                self._order.append(arrival)
+                self._condition.notify_all()
 
     def _datagrams(self, server):
         while True:
@@ -118,21 +124,28 @@ class Recorder:
         stream.close()
 
     def arrivals(self, token):
+        """Those that hold token; one that came twice is there twice."""
         with self._condition:
-            return [a for a in self._arrivals if token.encode() in a.payload]
+            return [a for a in self._order if token.encode() in a.payload
+                    for _ in range(self._counts[a])]
 
-    def wait(self, token, protocol=None, limit=5):
+    def wait(self, token, limit=5):
         """The first arrival that holds token; None if it does not come within limit seconds."""
-        def found():
-            return next((a for a in self._arrivals if token.encode() in a.payload
-                         and protocol in (None, a.protocol)), None)
-
+        deadline = time.monotonic() + limit
+        looked_at = 0
         with self._condition:
-            return self._condition.wait_for(found, limit)
+            while True:
+                for arrival in self._order[looked_at:]:
+                    if token.encode() in arrival.payload:
+                        return arrival
+                looked_at = len(self._order)
+                if not self._condition.wait(max(0, deadline - time.monotonic())):
+                    return None
 
     def forget(self):
         with self._condition:
-            self._arrivals.clear()
+            self._order.clear()
+            self._counts.clear()
 
     def close(self):
         self._wake.send(b"x")
