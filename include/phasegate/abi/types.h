@@ -15,7 +15,7 @@
 
 #define PG_ASSERT_SIZE(type, bytes) \
 	_Static_assert(sizeof(type) == (bytes), "layout of " #type " changed: bump " \
-								   "PG_ABI_VERSION")
+						"PG_ABI_VERSION")
 
 /* Raised whenever a layout or the meaning of a value in this folder changes. */
 #define PG_ABI_VERSION 1U

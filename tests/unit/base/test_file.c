@@ -81,7 +81,7 @@ Test(file, pipe_larger_than_the_first_buffer)
 	if (fork() == 0) {
 		close(ends[0]);
 		for (size_t i = 0; i < total; i++) {
-			if (write(ends[1], "xyz" + i % 3, 1) != 1)
+			if (write(ends[1], &"xyz"[i % 3], 1) != 1)
 				_exit(1);
 		}
 		_exit(0);
