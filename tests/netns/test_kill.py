@@ -20,10 +20,10 @@ PINS, RECORDS = "/sys/fs/bpf/phasegate", "/run/phasegate"
 
 
 def owner_lives(name):
-    """Whether the Environment (run-PID-RANDOM) belongs to a process that is at work."""
+    """Whether the process of the Environment (run-PID-RANDOM) is at work; ours are all dead."""
     try:
-        with open(f"/proc/{name.split('-')[1]}/comm", encoding="utf-8") as file:
-            return "phasegate" in file.read()
+        with open(f"/proc/{name.split('-')[1]}/status", encoding="utf-8") as file:
+            return "State:\tZ" not in file.read()
     except (OSError, IndexError):
         return False
 
