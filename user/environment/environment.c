@@ -108,6 +108,8 @@ static int open_cgroup(struct pg_environment *environment, struct pg_error *err)
 		return pg_fail(err, -EBUSY,
 			       "the cgroup %s has processes already; give an empty one", path);
 	environment->header.env_id = id;
+	if (!environment->record.made)
+		environment->record.cgroup_id = id;
 	return 0;
 }
 

@@ -12,10 +12,17 @@
 static int end_cgroup(struct pg_host *host, const struct pg_record *record, struct pg_error *err)
 {
 	pg_autoclose int cgroup_fd = -1;
+	uint64_t id;
 	int error = pg_cgroup_open(host->cgroup_mount_fd, record->cgroup + 1, &cgroup_fd, err);
 
 	if (error == -ENOENT)
 		return 0;
+	if (!error && record->cgroup_id) {
+		error = pg_cgroup_id(cgroup_fd, &id, err);
+		/* Ours was removed, and somebody made another of that name. */
+		if (!error && id != record->cgroup_id)
+			return 0;
+	}
 	if (!error)
 		error = pg_cgroup_kill(cgroup_fd, NULL, err);
 	if (!error)

@@ -4,10 +4,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
 
 #define RECORD_FILE "environment"
 #define RECORD_NEW  "environment.new"
@@ -27,11 +31,32 @@ bool pg_record_name_valid(const char *name)
 		       length;
 }
 
+/* Another process holds the lock for milliseconds as a rule; one that was stopped, for ever. */
+static int lock_records(int fd, uint64_t deadline, struct pg_error *err)
+{
+	const struct timespec pause = {.tv_nsec = 2 * PG_NSEC_PER_MSEC};
+
+	while (flock(fd, LOCK_EX | LOCK_NB)) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return pg_fail_errno(err, -errno, "locking %s", PG_RECORD_ROOT);
+		if (pg_monotonic_ns() > deadline)
+			return pg_fail(err, -ETIMEDOUT,
+				       "another process holds the lock of %s for over %d s; is a"
+				       " phasegate stopped? ('fuser -v %s' names it)",
+				       PG_RECORD_ROOT, PG_RECORDS_LOCK_MS / 1000, PG_RECORD_ROOT);
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 int pg_records_lock(int *ret_fd, struct pg_error *err)
 {
+	const uint64_t deadline = pg_monotonic_ns() + PG_RECORDS_LOCK_MS * PG_NSEC_PER_MSEC;
+
 	for (;;) {
 		pg_autoclose int fd = -1;
 		struct stat opened, current;
+		int error;
 
 		if (mkdir(PG_RECORD_ROOT, 0700) && errno != EEXIST)
 			return pg_fail_errno(err, -errno, "making the directory %s",
@@ -41,9 +66,9 @@ int pg_records_lock(int *ret_fd, struct pg_error *err)
 			continue;
 		if (fd < 0)
 			return pg_fail_errno(err, -errno, "opening %s", PG_RECORD_ROOT);
-		while (flock(fd, LOCK_EX))
-			if (errno != EINTR)
-				return pg_fail_errno(err, -errno, "locking %s", PG_RECORD_ROOT);
+		error = lock_records(fd, deadline, err);
+		if (error)
+			return error;
 		/* The one who had the lock before may have removed the directory. */
 		if (!fstat(fd, &opened) && !stat(PG_RECORD_ROOT, &current) &&
 		    opened.st_ino == current.st_ino && opened.st_dev == current.st_dev) {
@@ -83,14 +108,14 @@ static int read_record(int record_fd, const char *name, struct pg_record *ret_re
 	if (got < 0)
 		return pg_fail_errno(err, -errno, "reading the record of %s", name);
 	text[got] = '\0';
-	/* One line: "made" or "given", a space, the path. */
-	path = strchr(text, ' ');
-	if (!path || path[1] != '/' || text[got - 1] != '\n')
+	/* One line: the id of a given cgroup, or 0, a space, the path. */
+	record.cgroup_id = strtoull(text, &path, 10);
+	if (path == text || path[0] != ' ' || path[1] != '/' || text[got - 1] != '\n')
 		return pg_fail(err, -EBADMSG,
 			       "the record %s/%s/%s is damaged: remove what it describes by hand",
 			       PG_RECORD_ROOT, name, RECORD_FILE);
 	text[got - 1] = '\0';
-	record.made = !strncmp(text, "made ", 5);
+	record.made = !record.cgroup_id;
 	record.cgroup = strdup(path + 1);
 	if (!record.cgroup)
 		return pg_fail(err, -ENOMEM, "not enough memory for the record of %s", name);
@@ -162,7 +187,7 @@ static int write_record(int record_fd, const struct pg_record *record, struct pg
 
 	if (fd < 0)
 		return pg_fail_errno(err, -errno, "creating the record of %s", record->name);
-	if (dprintf(fd, "%s %s\n", record->made ? "made" : "given", record->cgroup) < 0 ||
+	if (dprintf(fd, "%" PRIu64 " %s\n", record->cgroup_id, record->cgroup) < 0 ||
 	    renameat(record_fd, RECORD_NEW, record_fd, RECORD_FILE))
 		return pg_fail_errno(err, -errno, "writing the record of %s", record->name);
 	return 0;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -17,9 +18,12 @@
 /* Whether the name has only letters, digits, '-', '_', '.', and does not start with a dot. */
 bool pg_record_name_valid(const char *name);
 
+/* How long another process may take to make or remove an Environment: killing its tree included. */
+#define PG_RECORDS_LOCK_MS 60000
+
 /*
  * Takes the lock under which Environments are made and removed; *ret_fd is the directory of the
- * records. Held only while cgroups and pins change.
+ * records. Held only while cgroups and pins change. -ETIMEDOUT after PG_RECORDS_LOCK_MS.
  */
 int pg_records_lock(int *ret_fd, struct pg_error *err) PG_MUST_CHECK;
 /* Gives the lock back and removes the directory if it holds nothing. */
@@ -29,6 +33,9 @@ struct pg_record {
 	char name[PG_NAME_MAX + 1];
 	char *cgroup; /* absolute path below the cgroup2 mount; owned */
 	bool made;    /* the cgroup was made by us and is removed with the Environment */
+	/* Of a given cgroup, so that another one made later at the same path is left alone; 0:
+	 * made. */
+	uint64_t cgroup_id;
 };
 void pg_record_clear(struct pg_record *record);
 

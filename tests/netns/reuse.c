@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A cgroup that an Environment had, used again by the same process, whose header storage still
+ * knows it: destroy must have closed it, and create must find it closed.
+ * usage: reuse CGROUP (absolute below the cgroup2 mount)
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "environment/cgroup.h"
+#include "kernel/attach.h"
+#include "support.h"
+
+static void create(struct confinement *confinement, const char *cgroup)
+{
+	const struct pg_environment_options options = {
+		.cgroup = cgroup,
+		.policy = confinement->policy,
+		.phase = PG_PHASE_SETUP,
+	};
+	struct pg_error err = {0};
+
+	if (pg_environment_create(confinement->host, &options, &confinement->environment, &err) < 0)
+		fail("%s", err.text);
+}
+
+/* The header that a hook of the cgroup would read, attached anew. */
+static struct pg_header header_after_attach(struct pg_host *host, const char *cgroup)
+{
+	struct pg_attachment attachment = PG_ATTACHMENT_INIT;
+	struct pg_kernel *kernel = pg_host_kernel(host);
+	struct pg_header header;
+	struct pg_error err = {0};
+	pg_autoclose int fd = -1;
+	char path[512];
+	uint64_t id;
+
+	snprintf(path, sizeof(path), "%s%s", pg_host_cgroup_mount(host), cgroup);
+	if (pg_cgroup_open(AT_FDCWD, path, &fd, &err) < 0 || pg_cgroup_id(fd, &id, &err) < 0 ||
+	    pg_attach(kernel, fd, PG_HOOK_EGRESS, &attachment, &err) < 0 ||
+	    pg_header_read(kernel, id, &header, &err) < 0)
+		fail("%s", err.text);
+	pg_attachment_close(&attachment);
+	return header;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct pg_header zero;
+	struct confinement confinement;
+	struct pg_header header;
+	struct pg_error err = {0};
+
+	if (argc != 2)
+		fail("usage: reuse CGROUP");
+	confine(&confinement, "{}");
+	if (pg_environment_destroy(confinement.environment, &err) < 0)
+		fail("%s", err.text);
+	for (int i = 0; i < 2; i++) {
+		create(&confinement, argv[1]);
+		if (pg_environment_destroy(confinement.environment, &err) < 0)
+			fail("%s", err.text);
+		header = header_after_attach(confinement.host, argv[1]);
+		if (memcmp(&header, &zero, sizeof(zero)) != 0)
+			fail("the header of the phase that was public is still there");
+	}
+	create(&confinement, argv[1]);
+	confine_end(&confinement);
+	puts("reuse: closed each time");
+	return 0;
+}
