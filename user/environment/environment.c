@@ -39,11 +39,10 @@ static int choose_name(struct pg_environment *environment, const char *name, str
 /* An absolute path of plain components below the mount; the root itself is refused. */
 static bool cgroup_path_valid(const char *path)
 {
-	const size_t length = strlen(path);
+	const char *last = strrchr(path, '/');
 
-	return path[0] == '/' && length > 1 && path[length - 1] != '/' && !strstr(path, "//") &&
-	       !strstr(path, "/../") && !strstr(path, "/./") &&
-	       (length < 3 || strcmp(path + length - 3, "/..") != 0);
+	return path[0] == '/' && last[1] && !strstr(path, "//") && !strstr(path, "/../") &&
+	       !strstr(path, "/./") && strcmp(last, "/..") != 0 && strcmp(last, "/.") != 0;
 }
 
 /* Depth below the root of the hierarchy. */
