@@ -11,7 +11,7 @@ import cgroups
 import vectors
 from harness import NetTest, main
 from lab import A4, B4, D4
-from phasegate import NO_NETWORK, PROBE, PUBLIC, allowlist, policy
+from phasegate import BINARY, NO_NETWORK, PROBE, PUBLIC, allowlist, policy
 from recorder import PORT
 
 ANY = policy(run=NO_NETWORK)
@@ -51,6 +51,12 @@ class CliRun(NetTest):
             status, output = run.finish()
             self.assertEqual((status, output), (9, "caught\n"), run.stderr)
 
+    def test_sigchld_ignored_by_the_parent(self):
+        words = ["env", "--ignore-signal=CHLD", BINARY, "run", "--policy", ANY, "--", "sh", "-c",
+                 "exit 4"]
+        run = self.run_command(command=words)
+        self.assertEqual(run.finish()[0], 4, run.stderr)
+
     def test_streams_pass_through(self):
         data = bytes(range(256)) * 4096
         run = self.run_command("--policy", ANY, "--", "sha256sum")
@@ -74,6 +80,9 @@ class CliRun(NetTest):
                       ("--policy", ANY, "--resolver", "nonsense", "--", "echo", "started"),
                       ("--policy", ANY, "--allow", f"run={A4}", "--", "echo", "started"),
                       ("--policy", ANY, "--cgroup", "/pgt-no-such-cgroup", "--", "echo",
+                       "started"),
+                      ("--policy", ANY, "--cgroup", "/.", "--", "echo", "started"),
+                      ("--policy", ANY, "--cgroup", self.make_cgroup("dot") + "/.", "--", "echo",
                        "started"),
                       ("--policy", ANY, "--run", "echo started", "--", "echo", "started")):
             with self.subTest(words=words):

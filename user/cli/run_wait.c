@@ -25,6 +25,8 @@ int run_waiter_open(struct run_waiter *waiter, struct pg_error *err)
 {
 	sigset_t set;
 
+	/* Inherited as ignored, it would take the children away before they are waited for. */
+	signal(SIGCHLD, SIG_DFL);
 	sigfillset(&set);
 	for (size_t i = 0; i < PG_ARRAY_SIZE(left_alone); i++)
 		sigdelset(&set, left_alone[i]);
