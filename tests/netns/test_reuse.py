@@ -54,6 +54,18 @@ class Reuse(LabTest):
         # The record is gone too: the path is free again.
         self.assertEqual(self.run_command("--cgroup", cgroup, "--", "true").finish()[0], 0)
 
+    def test_a_cgroup_that_is_removed_leaves_nothing(self):
+        """The command leaves its cgroup and removes it: record and pins go all the same."""
+        cgroup = self.make_cgroup("removed")
+        path = cgroups.path_of(cgroup)
+        run = self.run_command("--cgroup", cgroup, "--", "sh", "-c",
+                               f"echo $$ >{cgroups.mount2()}/cgroup.procs;"
+                               f"rmdir {path}/command-1 {path}")
+        run.finish()
+        name = run.events[0]["environment"]
+        for root in ("/run/phasegate", "/sys/fs/bpf/phasegate"):
+            self.assertFalse(os.path.exists(f"{root}/{name}"), run.stderr)
+
     def test_the_tree_of_a_killed_run_is_ended(self):
         """The counterpart: a given cgroup that is still the same is emptied, and kept."""
         cgroup = self.make_cgroup("same")

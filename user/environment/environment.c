@@ -238,21 +238,37 @@ static void free_environment(struct pg_environment *environment)
 	free(environment);
 }
 
+/*
+ * Closes the header and kills the tree: without the lock of the records, so that none who holds it
+ * can keep the tree open or alive, and each even if the other fails.
+ */
+static int close_and_kill(struct pg_environment *environment, struct pg_error *err)
+{
+	int error = 0, killed;
+
+	/* Only an empty cgroup can have been removed meanwhile; its header is gone with it. */
+	if (faccessat(environment->cgroup_fd, "cgroup.events", F_OK, 0) && errno == ENOENT)
+		return 0;
+	if (environment->in_kernel)
+		error = pg_header_clear(environment->host->kernel, environment->header.env_id, err);
+	killed = pg_cgroup_kill(environment->cgroup_fd, NULL, error ? NULL : err);
+	return error ? error : killed;
+}
+
 /* Ends whatever exists of the Environment, closed first; the record goes last. */
 static int undo(struct pg_environment *environment, struct pg_error *err)
 {
 	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
 	struct pg_host *host = environment->host;
 	const uint64_t env_id = environment->header.env_id;
-	int error;
+	int error = 0;
 
 	if (environment->record_fd < 0)
 		return 0;
-	error = pg_records_lock(&records_fd, err);
-	if (!error && environment->in_kernel)
-		error = pg_header_clear(host->kernel, env_id, err);
-	if (!error && environment->cgroup_fd >= 0)
-		error = pg_cgroup_kill(environment->cgroup_fd, NULL, err);
+	if (environment->cgroup_fd >= 0)
+		error = close_and_kill(environment, err);
+	if (!error)
+		error = pg_records_lock(&records_fd, err);
 	if (error)
 		return error;
 	pg_attachment_close(&environment->attachment);
