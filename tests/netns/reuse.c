@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cgroup that an Environment had, used again by the same process, whose header storage still
- * knows it: destroy must have closed it, and create must find it closed.
+ * knows it: destroy must have closed it, and create must find it closed. Then names that are taken.
  * usage: reuse CGROUP (absolute below the cgroup2 mount)
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "environment/cgroup.h"
 #include "kernel/attach.h"
@@ -23,6 +25,32 @@ static void create(struct confinement *confinement, const char *cgroup)
 
 	if (pg_environment_create(confinement->host, &options, &confinement->environment, &err) < 0)
 		fail("%s", err.text);
+}
+
+/* A name of which something exists that no record knows: create refuses it and leaves that be. */
+static void check_taken(struct confinement *confinement, const char *root)
+{
+	struct pg_environment_options options = {
+		.policy = confinement->policy,
+		.phase = PG_PHASE_SETUP,
+	};
+	struct pg_error err = {0};
+	char parent[512], name[32], path[600];
+
+	snprintf(name, sizeof(name), "taken-%d", getpid());
+	snprintf(parent, sizeof(parent), "%s/phasegate", root);
+	snprintf(path, sizeof(path), "%s/%s", parent, name);
+	options.name = name;
+	/* The last Environment to end, of any process, removes the parent. */
+	while (mkdir(path, 0700) < 0)
+		if (errno != ENOENT || (mkdir(parent, 0755) < 0 && errno != EEXIST))
+			fail("making %s: %s", path, strerror(errno));
+	if (pg_environment_create(confinement->host, &options, &confinement->environment, &err) !=
+	    -EEXIST)
+		fail("with %s: %s", path, err.text);
+	if (rmdir(path) < 0)
+		fail("what was at %s before is gone: %s", path, strerror(errno));
+	rmdir(parent);
 }
 
 /* The header that a hook of the cgroup would read, attached anew. */
@@ -65,6 +93,8 @@ int main(int argc, char **argv)
 		if (memcmp(&header, &zero, sizeof(zero)) != 0)
 			fail("the header of the phase that was public is still there");
 	}
+	check_taken(&confinement, pg_host_cgroup_mount(confinement.host));
+	check_taken(&confinement, "/sys/fs/bpf");
 	create(&confinement, argv[1]);
 	confine_end(&confinement);
 	puts("reuse: closed each time");

@@ -66,6 +66,16 @@ class Reuse(LabTest):
         for root in ("/run/phasegate", "/sys/fs/bpf/phasegate"):
             self.assertFalse(os.path.exists(f"{root}/{name}"), run.stderr)
 
+    def test_what_is_below_a_given_cgroup_is_kept(self):
+        """It would be removed at the end, so a cgroup that has any is refused."""
+        cgroup = self.make_cgroup("above")
+        below = cgroups.path_of(cgroup) + "/below"
+        os.mkdir(below)
+        run = self.run_command("--cgroup", cgroup, "--", "true")
+        self.assertNotEqual(run.finish()[0], 0)
+        self.assertIn(cgroup, run.stderr)
+        self.assertTrue(os.path.isdir(below))
+
     def test_the_tree_of_a_killed_run_is_ended(self):
         """The counterpart: a given cgroup that is still the same is emptied, and kept."""
         cgroup = self.make_cgroup("same")

@@ -85,10 +85,39 @@ static int make_cgroup(const struct pg_environment *environment, struct pg_error
 	return 0;
 }
 
+static int count_cgroup(void *userdata, int cgroup_fd)
+{
+	++*(size_t *)userdata;
+	return 0;
+}
+
+/* The end kills and removes all that is below a cgroup, so all of it must be the Environment's. */
+static int refuse_used_cgroup(const struct pg_environment *environment, struct pg_error *err)
+{
+	const char *path = environment->record.cgroup;
+	size_t cgroups = 0;
+	bool populated;
+	int error = pg_cgroup_populated(environment->cgroup_fd, &populated, err);
+
+	if (error)
+		return error;
+	if (populated)
+		return pg_fail(err, -EBUSY,
+			       "the cgroup %s has processes already; give an empty one", path);
+	error = pg_cgroup_walk(environment->cgroup_fd, count_cgroup, &cgroups);
+	if (error)
+		return pg_fail_errno(err, error, "listing the cgroups below %s", path);
+	if (cgroups > 1)
+		return pg_fail(err, -EBUSY,
+			       "the cgroup %s has other cgroups below it already; give an empty"
+			       " one",
+			       path);
+	return 0;
+}
+
 static int open_cgroup(struct pg_environment *environment, struct pg_error *err)
 {
 	const char *path = environment->record.cgroup;
-	bool populated;
 	uint64_t id;
 	int error;
 
@@ -100,22 +129,33 @@ static int open_cgroup(struct pg_environment *environment, struct pg_error *err)
 	if (!error)
 		error = pg_cgroup_id(environment->cgroup_fd, &id, err);
 	if (!error)
-		error = pg_cgroup_populated(environment->cgroup_fd, &populated, err);
+		error = refuse_used_cgroup(environment, err);
 	if (error)
 		return error;
-	if (populated)
-		return pg_fail(err, -EBUSY,
-			       "the cgroup %s has processes already; give an empty one", path);
 	environment->header.env_id = id;
 	if (!environment->record.made)
 		environment->record.cgroup_id = id;
 	return 0;
 }
 
-static int make_pin_directory(const struct pg_environment *environment, char *path, size_t size,
-			      struct pg_error *err)
+/* What is there without a record is somebody else's: undoing must not end or remove it. */
+static int refuse_existing(const struct pg_environment *environment, const char *pins,
+			   struct pg_error *err)
 {
-	snprintf(path, size, "%s/%s", PG_PIN_ROOT, environment->record.name);
+	const struct pg_record *record = &environment->record;
+
+	if (record->made &&
+	    !faccessat(environment->host->cgroup_mount_fd, record->cgroup + 1, F_OK, 0))
+		return pg_fail(err, -EEXIST, "the cgroup %s exists already; choose another name",
+			       record->cgroup);
+	if (!access(pins, F_OK))
+		return pg_fail(err, -EEXIST, "the directory %s exists already; choose another name",
+			       pins);
+	return 0;
+}
+
+static int make_pin_directory(const char *path, struct pg_error *err)
+{
 	if (mkdir(PG_PIN_ROOT, 0700) && errno != EEXIST)
 		return pg_fail_errno(err, -errno, "making the directory %s", PG_PIN_ROOT);
 	if (mkdir(path, 0700))
@@ -159,9 +199,11 @@ static int confine(struct pg_environment *environment, struct pg_error *err)
 	if (error)
 		return error;
 	pg_step(PG_STEP_LOCKED);
+	snprintf(pins, sizeof(pins), "%s/%s", PG_PIN_ROOT, environment->record.name);
+	error = refuse_existing(environment, pins, err);
 	/* A record gives the next start the right to kill what is in the cgroup: a given one must
 	 * be seen empty first. */
-	if (!environment->record.made)
+	if (!error && !environment->record.made)
 		error = open_cgroup(environment, err);
 	if (!error)
 		error = pg_record_create(records_fd, &environment->record, &environment->record_fd,
@@ -175,7 +217,7 @@ static int confine(struct pg_environment *environment, struct pg_error *err)
 			error = open_cgroup(environment, err);
 	}
 	if (!error)
-		error = make_pin_directory(environment, pins, sizeof(pins), err);
+		error = make_pin_directory(pins, err);
 	if (error)
 		return error;
 	pg_step(PG_STEP_CGROUP);

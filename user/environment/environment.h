@@ -36,8 +36,9 @@ struct pg_environment_options {
 };
 
 /*
- * -EBUSY: the cgroup has processes, or an Environment is above or below it; -EOPNOTSUPP: the policy
- * has a wildcard, which needs the resolver in the path.
+ * -EBUSY: the cgroup has processes or cgroups below it, or an Environment is above or below it;
+ * -EEXIST: the name is taken; -EOPNOTSUPP: the policy has a wildcard, which needs the resolver in
+ * the path.
  */
 int pg_environment_create(struct pg_host *host, const struct pg_environment_options *options,
 			  struct pg_environment **ret_environment,
