@@ -105,6 +105,17 @@ class Loopback(NetTest):
                     stream.accept()[0].close()
                     self.assertEqual(datagram.recv(100), b"hello")
 
+    def test_a_server_of_others_does_not_stop_the_start(self):
+        """The self-probe is denied nothing, whoever listens on the port of its connect()."""
+        def make():
+            server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            server.bind(("127.0.0.1", 9))
+            return server
+
+        self.addCleanup(self.lab.client.call(make).close)
+        run = self.run_command("--policy", policy(run=NO_NETWORK), "--", "true")
+        self.assertEqual(run.finish()[0], 0, run.stderr)
+
     def test_two_environments_in_one_namespace(self):
         """Neither reaches the other's servers without an entry."""
         text = policy(run=NO_NETWORK)

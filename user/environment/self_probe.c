@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-/* Nothing listens on the discard port (RFC 863); if something does, it discards. */
+/* The discard port (RFC 863); nothing is sent to it. */
 #define PROBE_PORT     9
 /* An IP protocol for experiments (RFC 3692), which no socket hook but only egress sees. */
 #define PROBE_PROTOCOL 253
@@ -38,9 +38,22 @@ static int probe_connect(const struct sockaddr_storage *to, socklen_t length)
 	return 0;
 }
 
-static int probe_send(const struct sockaddr_storage *to, socklen_t length, int type, int protocol)
+/* To itself: a socket of somebody else on loopback would be denied, and rightly so. */
+static int probe_send(const struct sockaddr_storage *to, socklen_t length)
 {
-	pg_autoclose int fd = socket(to->ss_family, type | SOCK_CLOEXEC, protocol);
+	pg_autoclose int fd = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage own = *to;
+
+	if (fd < 0 || bind(fd, (const struct sockaddr *)to, length) ||
+	    getsockname(fd, (struct sockaddr *)&own, &length) ||
+	    sendto(fd, "phasegate", 9, 0, (const struct sockaddr *)&own, length) < 0)
+		return errno;
+	return 0;
+}
+
+static int probe_raw(const struct sockaddr_storage *to, socklen_t length)
+{
+	pg_autoclose int fd = socket(to->ss_family, SOCK_RAW | SOCK_CLOEXEC, PROBE_PROTOCOL);
 
 	if (fd < 0 || sendto(fd, "phasegate", 9, 0, (const struct sockaddr *)to, length) < 0)
 		return errno;
@@ -49,20 +62,20 @@ static int probe_send(const struct sockaddr_storage *to, socklen_t length, int t
 
 static int probe_errno(const struct attempt *attempt)
 {
-	struct pg_endpoint endpoint = {.addr = attempt->addr, .port = htons(PROBE_PORT)};
+	struct pg_endpoint endpoint = {.addr = attempt->addr};
 	struct sockaddr_storage to;
 	socklen_t length;
 
-	if (attempt->probe == PROBE_RAW)
-		endpoint.port = 0;
+	if (attempt->probe == PROBE_CONNECT)
+		endpoint.port = htons(PROBE_PORT);
 	length = pg_endpoint_to_sockaddr(&endpoint, &to);
 	switch (attempt->probe) {
 	case PROBE_CONNECT:
 		return probe_connect(&to, length);
 	case PROBE_SEND:
-		return probe_send(&to, length, SOCK_DGRAM, 0);
+		return probe_send(&to, length);
 	case PROBE_RAW:
-		return probe_send(&to, length, SOCK_RAW, PROBE_PROTOCOL);
+		return probe_raw(&to, length);
 	}
 	return EINVAL;
 }
