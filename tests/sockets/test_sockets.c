@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/capability.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -361,6 +362,28 @@ static void test_mptcp(struct world *world)
 	drop(&pair);
 }
 
+/* Anybody may lock the file; that must not hold up the closing of what is forbidden. */
+static void test_mptcp_locked(struct world *world)
+{
+	int probe = bound(PLACE_OTHER, SOCK_STREAM, IPPROTO_MPTCP, "127.0.0.1", 0);
+	const int lock = open("/proc/sys/net/mptcp/close_timeout", O_RDONLY | O_CLOEXEC);
+	struct pass pass = {.world = world, .close_all = true};
+	struct pair pair;
+
+	if (probe >= 0 && lock >= 0) {
+		CHECK(flock(lock, LOCK_EX) == 0);
+		pair = tcp_pair(PLACE_OWN, "127.0.0.1", PLACE_OTHER, "127.0.0.1", IPPROTO_MPTCP);
+		check_works(pair.client, pair.server);
+		run_pass(&pass);
+		CHECK(pass.closed == 1);
+		drop(&pair);
+	}
+	if (probe >= 0)
+		close(probe);
+	if (lock >= 0)
+		close(lock);
+}
+
 /* In a child, which may give up its capabilities. */
 static void test_errors(struct world *world)
 {
@@ -442,6 +465,7 @@ int main(void)
 		{"mark", test_mark},
 		{"time_wait", test_time_wait},
 		{"mptcp", test_mptcp},
+		{"mptcp locked", test_mptcp_locked},
 		{"errors", test_errors},
 		{"many", test_many},
 		/* Last, since some kernels keep the socket. */

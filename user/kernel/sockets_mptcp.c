@@ -4,8 +4,8 @@
  * The MPTCP socket then stays open for net.mptcp.close_timeout seconds (60 by default; a sysctl
  * since 6.7), since it could still get another subflow, and its application sees nothing. With 0
  * at the moment when the last subflow goes, recv gives ENOTCONN and send EPIPE at once (measured
- * on 6.18). Best effort: where the value cannot be written (older kernels, /proc/sys read-only),
- * the application waits for the time-out; no packet of it leaves anyway.
+ * on 6.18). Best effort: where the value cannot be written (older kernels, /proc/sys read-only, a
+ * lock on it), the application waits for the time-out; no packet of it leaves anyway.
  */
 #include "kernel/sockets_internal.h"
 
@@ -19,6 +19,10 @@
 #ifndef IPPROTO_MPTCP
 #define IPPROTO_MPTCP 262
 #endif
+
+/* How long another's lock on close_timeout is waited for; Phasegate holds it for WORKER_MS. Not for
+ * ever: whoever may open the file can lock it, the workload too. */
+#define LOCK_MS 50
 
 /* What the kernel's worker takes at most to end an MPTCP socket; measured: below 1 ms. */
 #define WORKER_MS 20
@@ -67,6 +71,18 @@ static size_t count_live(struct pg_diag *diag, const struct pg_sockets_query *qu
 	return count.live;
 }
 
+static bool lock_timeout(const struct pg_diag *diag)
+{
+	const struct timespec pause = {.tv_nsec = (long)PG_NSEC_PER_MSEC};
+
+	for (int i = 0; flock(diag->mptcp_fd, LOCK_EX | LOCK_NB) < 0; i++) {
+		if (i == LOCK_MS)
+			return false;
+		nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
 void pg_diag_mptcp_begin(struct pg_diag *diag, const struct pg_sockets_query *query,
 			 struct pg_diag_mptcp *ret_state)
 {
@@ -79,8 +95,8 @@ void pg_diag_mptcp_begin(struct pg_diag *diag, const struct pg_sockets_query *qu
 	if (ret_state->live == 0)
 		return;
 	/* Others that do the same here must not take the 0 for the value to restore. */
-	while (flock(diag->mptcp_fd, LOCK_EX) < 0 && errno == EINTR)
-		;
+	if (!lock_timeout(diag))
+		return;
 	got = pread(diag->mptcp_fd, ret_state->timeout, sizeof(ret_state->timeout) - 1, 0);
 	if (got <= 0 || pwrite(diag->mptcp_fd, "0\n", 2, 0) != 2)
 		ret_state->timeout[0] = '\0';
