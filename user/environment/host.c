@@ -50,20 +50,21 @@ static int process_events(void *userdata, struct pg_error *err)
 	struct pg_closing closing;
 	int error = pg_events_process(host->kernel, err);
 
-	if (error)
-		return error;
+	/* What fails for one Environment must not leave another's connections hanging. */
 	LIST_FOREACH(environment, &host->environments, link)
 	{
+		int failed;
+
 		if (!environment->stranded)
 			continue;
 		environment->stranded = false;
-		error = pg_environment_close_forbidden(environment, &closing, err);
-		if (error)
-			return error;
-		pg_log_debug("closed %zu connections of %s that raced a switch", closing.closed,
-			     pg_environment_name(environment));
+		failed = pg_environment_close_forbidden(environment, &closing, error ? NULL : err);
+		if (!failed)
+			pg_log_debug("closed %zu connections of %s that raced a switch",
+				     closing.closed, pg_environment_name(environment));
+		error = error ? error : failed;
 	}
-	return 0;
+	return error;
 }
 
 static int age_flows(void *userdata, struct pg_error *err)
