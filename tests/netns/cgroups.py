@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cgroups that tests make, all named pgt-PID-..., and their removal by whatever is left alive."""
+"""Cgroups that tests make, all named pgt-NAMESPACE-PID-..., and their removal by whatever is left
+alive. A process id means something in its pid namespace only, so that is in the name too."""
 
 import contextlib
 import os
 import select
 import signal
 
-PREFIX = "pgt-"
+PREFIX = f"pgt-{os.stat('/proc/self/ns/pid').st_ino}-"
 
 
 def mounts():
@@ -34,7 +35,8 @@ def processes(directory):
         with contextlib.suppress(OSError):
             with open(folder + "/cgroup.procs", encoding="ascii") as file:
                 found += [int(line) for line in file]
-    return found
+    # 0 is a process of another pid namespace; to signal 0 would be to signal our own group.
+    return [pid for pid in found if pid > 0]
 
 
 def wait_empty(directory, limit=5):

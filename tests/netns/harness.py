@@ -4,6 +4,7 @@
 import ctypes
 import itertools
 import os
+import resource
 import sys
 import unittest
 
@@ -111,6 +112,9 @@ class NetTest(LabTest):
 
 def main():
     """Runs the tests of the calling module; exit status 77 if all of them were skipped."""
+    # The recorder keeps the connections of killed clients: more than the usual soft limit.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     finish, reaper = cgroups.start_reaper()
     started.add(reaper)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
