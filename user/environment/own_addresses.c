@@ -69,6 +69,7 @@ static int request_dump(struct pg_environment *environment, struct pg_error *err
 static int process_addresses(struct pg_environment *environment, struct pg_error *err)
 {
 	pg_autofree char *buffer = malloc(ADDRESSES_BUFFER);
+	bool again = false;
 	ssize_t got;
 
 	if (!buffer)
@@ -80,11 +81,16 @@ static int process_addresses(struct pg_environment *environment, struct pg_error
 			pg_own_clear(environment->host->kernel, environment->header.env_id);
 			return request_dump(environment, err);
 		}
+		if (got < 0 && (errno == EAGAIN || errno == EINTR))
+			return again ? request_dump(environment, err) : 0;
 		if (got < 0)
-			return errno == EAGAIN || errno == EINTR
-				       ? 0
-				       : pg_fail_errno(err, -errno, "reading addresses");
-		if (mnl_cb_run(buffer, (size_t)got, 0, 0, handle_message, environment) < 0)
+			return pg_fail_errno(err, -errno, "reading addresses");
+		if (mnl_cb_run(buffer, (size_t)got, 0, 0, handle_message, environment) >= 0)
+			continue;
+		/* Addresses changed during the dump, which may lack some: ask again behind it. */
+		if (errno == EINTR)
+			again = true;
+		else
 			return pg_fail_errno(err, -errno, "reading the namespace's addresses");
 	}
 }
