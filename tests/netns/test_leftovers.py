@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a command leaves behind does not live into another phase, whatever it does to survive."""
 
+import os
 import shlex
 
+import cgroups
 from harness import NetTest, main, token
 from lab import A4, D4
 from phasegate import PROBE, PUBLIC, allowlist, policy
@@ -48,6 +50,17 @@ class Leftovers(NetTest):
         self.assertTrue(arrived)
         self.assertEqual([a for a in arrived if a.address == D4], [])
         self.assertEqual(len(self.recorder.arrivals(after)), 200)
+
+    def test_a_leftover_does_not_hide_in_the_depth(self):
+        cgroup = cgroups.path_of(self.make_cgroup("kill"))
+        if not os.path.exists(cgroup + "/cgroup.kill"):
+            self.skipTest("needs cgroup.kill (Linux 5.14)")
+        script = (f"cd {cgroups.mount2()}$(tail -1 /proc/self/cgroup | cut -d: -f3);"
+                  "for i in $(seq 80); do mkdir d; cd d; done;"
+                  "setsid sleep 1000 & echo $! >cgroup.procs")
+        run = self.run_command("--policy", policy(), "--", "sh", "-c", script)
+        self.assertEqual(run.finish()[0], 0, run.stderr)
+        self.assertFalse(os.path.exists(cgroups.path_of(run.events[0]["cgroup"])))
 
     def test_nothing_lives_on_after_the_end(self):
         left = token("left")

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-/* Deeper trees than the kernel's own default limit are not ours to walk. */
+/* Each level takes two descriptors while the tree is walked. */
 #define DEPTH_MAX 64
 
 static void close_dir(DIR **dir)
@@ -134,9 +134,14 @@ int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count, struct pg
 	return 0;
 }
 
+struct killing {
+	bool by_pid; /* kill each; otherwise they are only counted */
+	size_t count;
+};
+
 static int kill_one_cgroup(void *userdata, int cgroup_fd)
 {
-	size_t *killed = userdata;
+	struct killing *killing = userdata;
 	pg_autofree pid_t *pids = NULL;
 	size_t count = 0;
 
@@ -146,8 +151,8 @@ static int kill_one_cgroup(void *userdata, int cgroup_fd)
 	for (size_t i = 0; i < count; i++)
 		/* 0: a process that this pid namespace does not show; never signal our own group.
 		 */
-		if (pids[i] > 0 && !kill(pids[i], SIGKILL))
-			(*killed)++;
+		if (pids[i] > 0 && (!killing->by_pid || !kill(pids[i], SIGKILL)))
+			killing->count++;
 	return 0;
 }
 
@@ -165,7 +170,8 @@ int pg_cgroup_kill(int cgroup_fd, size_t *ret_killed, struct pg_error *err)
 {
 	const uint64_t deadline = pg_monotonic_ns() + PG_CGROUP_KILL_MS * PG_NSEC_PER_MSEC;
 	pg_autoclose int events_fd = openat(cgroup_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	size_t killed = 0, seen = 0;
+	struct killing killing = {};
+	size_t seen = 0;
 	bool populated;
 	int error;
 
@@ -183,11 +189,16 @@ int pg_cgroup_kill(int cgroup_fd, size_t *ret_killed, struct pg_error *err)
 				       PG_CGROUP_KILL_MS);
 		/* Frozen, it cannot fork faster than it is killed; SIGKILL ends frozen ones too. */
 		(void)!pg_file_write_at(cgroup_fd, "cgroup.freeze", "1", NULL);
-		killed = 0;
-		error = pg_cgroup_walk(cgroup_fd, kill_one_cgroup, &killed);
+		killing.count = 0;
+		error = pg_cgroup_walk(cgroup_fd, kill_one_cgroup, &killing);
 		if (error)
 			return pg_fail_errno(err, error, "walking the cgroup's subtree");
-		seen = killed > seen ? killed : seen; /* a pass may meet those that still die */
+		/* A pass may meet those that still die. */
+		seen = killing.count > seen ? killing.count : seen;
+		/* One write kills all, at any depth, and no one who got the pid of one that has
+		 * died. Before Linux 5.14 there is no such file. */
+		if (!killing.by_pid && pg_file_write_at(cgroup_fd, "cgroup.kill", "1", NULL))
+			killing.by_pid = true;
 		wait_for_event(events_fd, wait_ms);
 	}
 	(void)!pg_file_write_at(cgroup_fd, "cgroup.freeze", "0", NULL);
