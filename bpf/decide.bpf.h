@@ -10,8 +10,6 @@
 #include "maps.bpf.h"
 #include "set.bpf.h"
 
-#define PG_PORT_DNS 53
-
 static __always_inline bool pg_header_valid(const struct pg_header *header)
 {
 	return header->magic == PG_HEADER_MAGIC;

@@ -39,14 +39,33 @@ static __always_inline __u32 pg_flow_direction(const struct pg_header *header,
 	return flow->direction;
 }
 
+/* From now on, what comes in may be the answer to something that could not be recorded. */
+static __always_inline void pg_flow_bar_inbound(__u64 env_id)
+{
+	pg_flow_bar *until = bpf_map_lookup_elem(&pg_flow_bars, &env_id);
+
+	if (until)
+		*until = bpf_ktime_get_boot_ns() + PG_FLOW_IDLE_NS;
+}
+
+static __always_inline bool pg_flow_inbound_barred(__u64 env_id)
+{
+	const pg_flow_bar *until = bpf_map_lookup_elem(&pg_flow_bars, &env_id);
+
+	return !until || bpf_ktime_get_boot_ns() < *until;
+}
+
 static __always_inline void pg_flow_insert(struct pg_flow_key *key, enum pg_direction direction,
 					   struct pg_counters *counters)
 {
 	struct pg_flow flow = {.seen = bpf_ktime_get_boot_ns(), .direction = direction};
 	long error = bpf_map_update_elem(&pg_flows, key, &flow, BPF_NOEXIST);
 
-	if (error && error != -17 /* EEXIST: another CPU was first */)
-		__sync_fetch_and_add(&counters->flows_refused, 1);
+	if (!error || error == -17 /* EEXIST: another CPU was first */)
+		return;
+	__sync_fetch_and_add(&counters->flows_refused, 1);
+	if (direction == PG_FLOW_OUTBOUND)
+		pg_flow_bar_inbound(key->env_id);
 }
 
 static __always_inline void pg_flow_record_outbound(const struct pg_header *header,
@@ -115,8 +134,14 @@ static __always_inline void pg_flow_record_inbound(const struct pg_header *heade
 {
 	struct pg_flow_key key = {};
 
-	if (pg_flow_direction(header, facts) || pg_flow_is_barred(header, facts))
+	/* Nothing can be sent back to port 0, whose hint would be the key of what is hidden. */
+	if (!facts->remote_port || pg_flow_direction(header, facts) ||
+	    pg_flow_is_barred(header, facts))
 		return;
+	if (pg_flow_inbound_barred(header->env_id)) {
+		__sync_fetch_and_add(&counters->flows_refused, 1);
+		return;
+	}
 	pg_flow_key_fill(&key, header, facts);
 	pg_flow_insert(&key, PG_FLOW_INBOUND, counters);
 	__builtin_memset(&key.local, 0, sizeof(key.local));

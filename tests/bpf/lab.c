@@ -14,6 +14,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include <phasegate/abi/flow.h>
+
 #include "check.h"
 #include "judge.skel.h"
 
@@ -90,6 +92,9 @@ static void make_sets(struct lab *lab)
 
 void lab_open(struct lab *lab)
 {
+	const __u64 env_id = LAB_ENV_ID;
+	const pg_flow_bar not_barred = 0;
+
 	memset(lab, 0, sizeof(*lab));
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (geteuid()) {
@@ -107,6 +112,9 @@ void lab_open(struct lab *lab)
 	if (lab->cases == MAP_FAILED)
 		fail("mapping the cases");
 	make_sets(lab);
+	if (bpf_map_update_elem(bpf_map__fd(lab->skeleton->maps.pg_flow_bars), &env_id, &not_barred,
+				BPF_ANY))
+		fail("opening the table of flows");
 }
 
 void lab_close(struct lab *lab)
@@ -219,7 +227,7 @@ struct pg_header lab_header(const struct lab *lab, const struct model_policy *po
 	struct pg_header header = {
 		.magic = policy->installed ? PG_HEADER_MAGIC : PG_HEADER_MAGIC + 1,
 		.phase = (__u8)policy->phase,
-		.env_id = 0x1234,
+		.env_id = LAB_ENV_ID,
 		.flags = (policy->check_source ? PG_HEADER_CHECK_SOURCE : 0U) |
 			 (policy->check_lo_source ? PG_HEADER_CHECK_LO_SOURCE : 0U),
 		.ceiling_tables = table_bits(policy->ceiling_named),

@@ -11,6 +11,9 @@
 struct judge_bpf;
 struct bpf_program;
 
+/* The Environment of every header that lab_header() makes. */
+#define LAB_ENV_ID 0x1234
+
 #define LAB_SETS    16
 #define LAB_LEARNED 4
 

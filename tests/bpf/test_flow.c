@@ -240,6 +240,47 @@ static void try_bystanders(struct bench *bench)
 	      "what was denied bars others");
 }
 
+/*
+ * A full table: what was sent then is not recorded, and its answer must not become inbound when
+ * there is room again.
+ */
+static void try_full(struct bench *bench)
+{
+	const int fd = bpf_map__fd(bench->lab.skeleton->maps.pg_flows);
+	const int bars = bpf_map__fd(bench->lab.skeleton->maps.pg_flow_bars);
+	const struct step out = {.out = true,
+				 .mode = PG_MODE_PUBLIC,
+				 .local = ends[0].local,
+				 .remote = ends[0].remote};
+	const struct step answer = {.local = out.local, .remote = out.remote};
+	const struct step later = {.out = true, .local = out.local, .remote = out.remote};
+	struct pg_counters *counters = &bench->lab.skeleton->bss->judge_counters;
+	const struct pg_flow filler = {.direction = PG_FLOW_OUTBOUND};
+	const __u64 env_id = LAB_ENV_ID;
+	struct pg_flow_key key = {.env_id = 1};
+	struct check *check = &bench->check;
+	pg_flow_bar until = 0;
+
+	forget(bench);
+	memset(counters, 0, sizeof(*counters));
+	do
+		key.reserved[0] = (__u8)(++key.env_id & 1);
+	while (!bpf_map_update_elem(fd, &key, &filler, BPF_NOEXIST));
+	CHECK(check, transmit(bench, &out), "a full table stops what goes out");
+	CHECK(check, counters->flows_refused == 1, "it is not counted");
+	forget(bench);
+	CHECK(check, transmit(bench, &answer), "no answer");
+	CHECK(check, counters->flows_refused == 2, "the refusal is not counted");
+	CHECK(check, !transmit(bench, &later), "the answer has opened a flow");
+	CHECK(check, !bpf_map_update_elem(bars, &env_id, &until, BPF_EXIST), "no bar");
+	CHECK(check, transmit(bench, &answer) && transmit(bench, &later), "still barred");
+	forget(bench);
+	bpf_map_delete_elem(bars, &env_id);
+	CHECK(check, transmit(bench, &answer) && !transmit(bench, &later), "open without a bar");
+	bpf_map_update_elem(bars, &env_id, &until, BPF_ANY);
+	check_group(check, "a full table bars new inbound flows");
+}
+
 static void try_counters(struct bench *bench)
 {
 	const struct step in = {.local = ends[0].local, .remote = ends[0].remote};
@@ -282,6 +323,7 @@ int main(void)
 	check_group(&bench.check, "what was sent first never becomes inbound");
 	try_bystanders(&bench);
 	check_group(&bench.check, "and bars no more than it has to");
+	try_full(&bench);
 	try_counters(&bench);
 	lab_close(&bench.lab);
 	return check_end(&bench.check);

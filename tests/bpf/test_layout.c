@@ -56,6 +56,8 @@ static const struct layout layouts[] = {
 	 "__u8", 0, 0, 0},
 	{"pg_flows", BPF_MAP_TYPE_HASH, sizeof(struct pg_flow_key), sizeof(struct pg_flow),
 	 PG_FLOW_MAX, "pg_flow_key", "pg_flow", 0, 0, 0},
+	{"pg_flow_bars", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(pg_flow_bar), PG_ENVIRONMENT_MAX,
+	 "__u64", "pg_flow_bar", 0, 0, 0},
 	{"pg_marks", BPF_MAP_TYPE_SK_STORAGE, sizeof(int), sizeof(struct pg_mark), 0, "int",
 	 "pg_mark", 0, 0, 0},
 	{"pg_events", BPF_MAP_TYPE_RINGBUF, 0, 0, PG_EVENT_RING_BYTES, NULL, NULL, 0, 0, 0},

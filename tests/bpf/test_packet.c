@@ -332,7 +332,7 @@ static void make_own(struct bench *bench)
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		const struct model_address address = lab_parse(own[i]);
-		const struct pg_own_key key = {.env_id = 0x1234, .addr = lab_address(&address)};
+		const struct pg_own_key key = {.env_id = LAB_ENV_ID, .addr = lab_address(&address)};
 
 		if (bpf_map_update_elem(fd, &key, &present, BPF_ANY))
 			exit(EXIT_FAILURE);

@@ -36,14 +36,12 @@ static const struct option long_options[] = {
 	{},
 };
 
-#define PORT_DNS 53
-
 static int add_resolver(struct run_options *options, const char *value, struct pg_error *err)
 {
 	if (options->resolver_count == PG_RESOLVER_MAX)
 		return pg_fail(err, -E2BIG, "at most %d --resolver options are used",
 			       PG_RESOLVER_MAX);
-	if (pg_endpoint_parse(value, PORT_DNS, &options->resolvers[options->resolver_count]))
+	if (pg_endpoint_parse(value, PG_PORT_DNS, &options->resolvers[options->resolver_count]))
 		return pg_fail(err, -EINVAL,
 			       "--resolver %s: give an address, with a port if it is not 53:"
 			       " 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:5353",

@@ -20,6 +20,23 @@ static int own_fd(const struct pg_kernel *kernel)
 	return bpf_map__fd(kernel->skeleton->maps.pg_own);
 }
 
+static int bars_fd(const struct pg_kernel *kernel)
+{
+	return bpf_map__fd(kernel->skeleton->maps.pg_flow_bars);
+}
+
+int pg_flows_allow(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *err)
+{
+	const pg_flow_bar not_barred = 0;
+
+	if (bpf_map_update_elem(bars_fd(kernel), &env_id, &not_barred, BPF_ANY))
+		return pg_fail_errno(err, -errno,
+				     "making room for the flows of one of at most %d"
+				     " Environments",
+				     PG_ENVIRONMENT_MAX);
+	return 0;
+}
+
 enum pg_direction pg_flow_find(struct pg_kernel *kernel, const struct pg_flow_key *key)
 {
 	struct pg_flow flow;
@@ -36,6 +53,8 @@ size_t pg_flows_expire(struct pg_kernel *kernel, uint64_t env_id)
 	struct pg_flow flow;
 	size_t removed = 0;
 
+	if (env_id)
+		bpf_map_delete_elem(bars_fd(kernel), &env_id);
 	/* A key deleted meanwhile makes the walk start again; the table's size bounds it. */
 	for (size_t i = 0; i < 2UL * PG_FLOW_MAX; i++) {
 		bool expired;

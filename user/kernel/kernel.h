@@ -43,6 +43,10 @@ int pg_header_clear(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *
 int pg_counters_read(struct pg_kernel *kernel, uint64_t env_id, struct pg_counters *ret_counters,
 		     struct pg_error *err) PG_MUST_CHECK;
 
+/* Lets flows from outside open; before the header is written. pg_flows_expire() of the Environment
+ * takes it back. */
+int pg_flows_allow(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *err) PG_MUST_CHECK;
+
 /* The direction of the UDP flow, or 0 if it is not recorded. */
 enum pg_direction pg_flow_find(struct pg_kernel *kernel, const struct pg_flow_key *key);
 /* Forgets flows idle for PG_FLOW_IDLE_NS, or, if env_id is not 0, all flows of that Environment. */

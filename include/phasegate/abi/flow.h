@@ -38,6 +38,16 @@ PG_ASSERT_SIZE(struct pg_flow, 16);
 /* A flow that saw no packet for this long is forgotten (RFC 4787 REQ-5 asks for two minutes). */
 #define PG_FLOW_IDLE_NS (180ULL * 1000 * 1000 * 1000)
 
+/*
+ * For each Environment (key: env_id), until when (CLOCK_BOOTTIME ns) no new flow becomes inbound:
+ * set when an outbound tuple found no room, since its answer could not be told from something that
+ * came first. User space makes the element before the header; one that is missing bars for ever.
+ */
+typedef __u64 pg_flow_bar;
+
+/* Environments at once; bounds the maps that have an element for each. */
+#define PG_ENVIRONMENT_MAX 4096
+
 /* Value of the socket storage. A mark lives as long as its socket. */
 enum pg_mark_kind {
 	PG_MARK_NONE = 0,

@@ -18,6 +18,8 @@
 /* Nameservers that the Environment may ask while DNS is not redirected; glibc's MAXNS. */
 #define PG_RESOLVER_MAX 3
 
+#define PG_PORT_DNS 53
+
 /* pg_header.flags */
 #define PG_HEADER_CHECK_SOURCE	  (1U << 0) /* deny packets whose source is not in pg_own */
 #define PG_HEADER_DNS_LISTENER	  (1U << 1) /* reserved: DNS is redirected to .listener */
