@@ -2,6 +2,7 @@
 /* Cleanup attributes: a resource is released when its variable leaves the scope, unless taken. */
 #pragma once
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,6 +22,10 @@
 #define PG_TAKE_PTR(pointer)   PG_TAKE(pointer, NULL)
 #define PG_TAKE_FD(descriptor) PG_TAKE(descriptor, -1)
 
+/* The value of a macro as text. */
+#define PG_STRING_OF(text) #text
+#define PG_STRING(macro)   PG_STRING_OF(macro)
+
 #define PG_ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
 static inline void pg_free_ptr(void *pointer)
@@ -35,12 +40,19 @@ static inline void pg_close_fd(int *fd)
 	*fd = -1;
 }
 
+static inline void pg_close_dir(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
 static inline void pg_close_file(FILE **file)
 {
 	if (*file)
 		fclose(*file);
 }
 
-#define pg_autofree   PG_CLEANUP(pg_free_ptr)
-#define pg_autoclose  PG_CLEANUP(pg_close_fd)
-#define pg_autofclose PG_CLEANUP(pg_close_file)
+#define pg_autofree	PG_CLEANUP(pg_free_ptr)
+#define pg_autoclose	PG_CLEANUP(pg_close_fd)
+#define pg_autoclosedir PG_CLEANUP(pg_close_dir)
+#define pg_autofclose	PG_CLEANUP(pg_close_file)

@@ -383,7 +383,7 @@ int pg_names_process(struct pg_names *names, struct pg_error *err)
 	r = arm(names, more, err);
 	if (r < 0)
 		return r;
-	r = pg_upstream_fault(names->upstream);
+	r = pg_upstream_take_fault(names->upstream);
 	if (r < 0)
 		return pg_fail_errno(err, r, "cannot watch the sockets of DNS lookups");
 	return 0;

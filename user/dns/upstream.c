@@ -311,7 +311,7 @@ uint64_t pg_upstream_next(struct pg_upstream *upstream)
 	return next;
 }
 
-int pg_upstream_fault(const struct pg_upstream *upstream)
+int pg_upstream_take_fault(struct pg_upstream *upstream)
 {
-	return upstream->fault;
+	return PG_TAKE(upstream->fault, 0);
 }

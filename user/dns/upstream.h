@@ -70,4 +70,4 @@ void pg_upstream_time_out(struct pg_upstream *upstream);
 uint64_t pg_upstream_next(struct pg_upstream *upstream);
 
 /* 0, or the negative errno of a socket that could not be watched. */
-int pg_upstream_fault(const struct pg_upstream *upstream);
+int pg_upstream_take_fault(struct pg_upstream *upstream);

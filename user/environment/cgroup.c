@@ -11,15 +11,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 
-/* Each level takes two descriptors while the tree is walked. */
-#define DEPTH_MAX 64
-
-static void close_dir(DIR **dir)
-{
-	if (*dir)
-		closedir(*dir);
-}
-
 int pg_cgroup_id(int cgroup_fd, uint64_t *ret_id, struct pg_error *err)
 {
 	union {
@@ -73,7 +64,7 @@ int pg_cgroup_populated(int cgroup_fd, bool *ret_populated, struct pg_error *err
 static int walk(int cgroup_fd, unsigned int depth, pg_cgroup_visit visit, void *userdata)
 {
 	int fd = openat(cgroup_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	PG_CLEANUP(close_dir) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	pg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 	int error;
 
@@ -84,7 +75,8 @@ static int walk(int cgroup_fd, unsigned int depth, pg_cgroup_visit visit, void *
 	while ((entry = readdir(dir))) {
 		pg_autoclose int child = -1;
 
-		if (entry->d_type != DT_DIR || entry->d_name[0] == '.' || depth >= DEPTH_MAX)
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.' ||
+		    depth >= PG_CGROUP_DEPTH_MAX)
 			continue;
 		child = openat(cgroup_fd, entry->d_name,
 			       O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -166,9 +158,9 @@ static void wait_for_event(int events_fd, int timeout_ms)
 	poll(&poll_events, 1, timeout_ms);
 }
 
-int pg_cgroup_kill(int cgroup_fd, size_t *ret_killed, struct pg_error *err)
+int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed, struct pg_error *err)
 {
-	const uint64_t deadline = pg_monotonic_ns() + PG_CGROUP_KILL_MS * PG_NSEC_PER_MSEC;
+	const uint64_t deadline = pg_monotonic_ns() + timeout_ms * PG_NSEC_PER_MSEC;
 	pg_autoclose int events_fd = openat(cgroup_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
 	struct killing killing = {};
 	size_t seen = 0;
@@ -185,8 +177,7 @@ int pg_cgroup_kill(int cgroup_fd, size_t *ret_killed, struct pg_error *err)
 			break;
 		if (pg_monotonic_ns() > deadline)
 			return pg_fail(err, -ETIMEDOUT,
-				       "processes are still alive %d ms after SIGKILL",
-				       PG_CGROUP_KILL_MS);
+				       "processes are still alive %u ms after SIGKILL", timeout_ms);
 		/* Frozen, it cannot fork faster than it is killed; SIGKILL ends frozen ones too. */
 		(void)!pg_file_write_at(cgroup_fd, "cgroup.freeze", "1", NULL);
 		killing.count = 0;
@@ -210,7 +201,7 @@ int pg_cgroup_kill(int cgroup_fd, size_t *ret_killed, struct pg_error *err)
 int pg_cgroup_remove_children(int cgroup_fd, struct pg_error *err)
 {
 	int fd = openat(cgroup_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	PG_CLEANUP(close_dir) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	pg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 	int error;
 

@@ -30,10 +30,14 @@ int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count,
 
 /*
  * Kills every process of the subtree, those that fork meanwhile too, and waits until none is left.
- * *ret_killed, if not NULL, counts the processes seen. -ETIMEDOUT after PG_CGROUP_KILL_MS.
+ * *ret_killed, if not NULL, counts the processes seen. -ETIMEDOUT after timeout_ms.
  */
 #define PG_CGROUP_KILL_MS 10000
-int pg_cgroup_kill(int cgroup_fd, size_t *ret_killed, struct pg_error *err) PG_MUST_CHECK;
+int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed,
+		   struct pg_error *err) PG_MUST_CHECK;
+
+/* How deep a cgroup that is made may be nested: what is deeper is not walked. */
+#define PG_CGROUP_DEPTH_MAX 64
 
 /* Removes all cgroups below cgroup_fd, not itself. They must be empty of processes. */
 int pg_cgroup_remove_children(int cgroup_fd, struct pg_error *err) PG_MUST_CHECK;

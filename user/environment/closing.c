@@ -8,21 +8,27 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/vector.h"
 #include "kernel/sockets.h"
 
 /* A workload that opens connections as fast as they are closed is denied new ones by now, so few
  * passes find anything; the bound is for a kernel that would not keep its word. */
 #define PASSES_MAX 16
 
+struct namespace
+{
+	int fd;
+	ino_t inode;
+};
+
 struct namespaces {
-	int *fds;
-	ino_t *inodes;
-	size_t count, space;
+	struct namespace *items;
+	size_t count, room;
 };
 
 struct members {
 	uint64_t *ids;
-	size_t count, space;
+	size_t count, room;
 };
 
 struct closing {
@@ -34,45 +40,26 @@ struct closing {
 static void clear(struct closing *closing)
 {
 	for (size_t i = 0; i < closing->namespaces.count; i++)
-		pg_close_fd(&closing->namespaces.fds[i]);
-	free(closing->namespaces.fds);
-	free(closing->namespaces.inodes);
+		pg_close_fd(&closing->namespaces.items[i].fd);
+	free(closing->namespaces.items);
 	free(closing->members.ids);
-}
-
-static int grow(void **array, size_t *space, size_t count, size_t size)
-{
-	void *more;
-
-	if (count < *space)
-		return 0;
-	more = reallocarray(*array, *space ? *space * 2 : 16, size);
-	if (!more)
-		return -ENOMEM;
-	*array = more;
-	*space = *space ? *space * 2 : 16;
-	return 0;
 }
 
 /* Adds the namespace unless it is there; a process that has gone meanwhile is no error. */
 static int add_namespace(struct namespaces *namespaces, const char *path)
 {
 	pg_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t space = namespaces->space;
 	struct stat status;
 
 	if (fd < 0 || fstat(fd, &status))
 		return 0;
 	for (size_t i = 0; i < namespaces->count; i++)
-		if (namespaces->inodes[i] == status.st_ino)
+		if (namespaces->items[i].inode == status.st_ino)
 			return 0;
-	if (grow((void **)&namespaces->inodes, &space, namespaces->count,
-		 sizeof(*namespaces->inodes)) ||
-	    grow((void **)&namespaces->fds, &namespaces->space, namespaces->count,
-		 sizeof(*namespaces->fds)))
+	if (pg_vector_grow(&namespaces->items, namespaces->count, &namespaces->room,
+			   sizeof(*namespaces->items)))
 		return -ENOMEM;
-	namespaces->inodes[namespaces->count] = status.st_ino;
-	namespaces->fds[namespaces->count++] = PG_TAKE_FD(fd);
+	namespaces->items[namespaces->count++] = (struct namespace){PG_TAKE_FD(fd), status.st_ino};
 	return 0;
 }
 
@@ -87,7 +74,7 @@ static int visit_cgroup(void *userdata, int cgroup_fd)
 
 	if (pg_cgroup_id(cgroup_fd, &id, NULL) || pg_cgroup_pids(cgroup_fd, &pids, &count, NULL))
 		return 0; /* removed meanwhile */
-	if (grow((void **)&members->ids, &members->space, members->count, sizeof(*members->ids)))
+	if (pg_vector_grow(&members->ids, members->count, &members->room, sizeof(*members->ids)))
 		return -ENOMEM;
 	members->ids[members->count++] = id;
 	for (size_t i = 0; i < count && !error; i++) {
@@ -157,7 +144,7 @@ static int run_pass(const struct pg_environment *environment, size_t *ret_closed
 				     environment->record.cgroup);
 	for (size_t i = 0; i < closing.namespaces.count; i++) {
 		const struct pg_sockets_query query = {
-			.netns_fd = closing.namespaces.fds[i],
+			.netns_fd = closing.namespaces.items[i].fd,
 			.mark_map_fd = pg_kernel_mark_map_fd(environment->host->kernel),
 			.member = is_member,
 			.judge = is_forbidden,

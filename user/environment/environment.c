@@ -10,11 +10,10 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "host_internal.h"
 #include "kernel/probe.h"
 #include "steps.h"
-
-#define PORT_DNS 53
 
 static int choose_name(struct pg_environment *environment, const char *name, struct pg_error *err)
 {
@@ -77,12 +76,14 @@ static int make_cgroup(const struct pg_environment *environment, struct pg_error
 {
 	const struct pg_record *record = &environment->record;
 	const int mount_fd = environment->host->cgroup_mount_fd;
+	char limit[sizeof(PG_CGROUP_PARENT) + PG_NAME_MAX + 32];
 
 	if (mkdirat(mount_fd, PG_CGROUP_PARENT, 0755) && errno != EEXIST)
 		return pg_fail_errno(err, -errno, "making the cgroup /%s", PG_CGROUP_PARENT);
 	if (mkdirat(mount_fd, record->cgroup + 1, 0755))
 		return pg_fail_errno(err, -errno, "making the cgroup %s", record->cgroup);
-	return 0;
+	snprintf(limit, sizeof(limit), "%s/cgroup.max.depth", record->cgroup + 1);
+	return pg_file_write_at(mount_fd, limit, PG_STRING(PG_CGROUP_DEPTH_MAX), err);
 }
 
 static int count_cgroup(void *userdata, int cgroup_fd)
@@ -238,7 +239,7 @@ static void describe(struct pg_environment *environment,
 	header->flags = PG_HEADER_CHECK_LO_SOURCE;
 	for (size_t i = 0; i < resolvers; i++) {
 		header->resolvers[i].addr = options->resolvers[i].addr;
-		header->resolvers[i].port = htons(PORT_DNS);
+		header->resolvers[i].port = htons(PG_PORT_DNS);
 	}
 	pg_content_describe(environment, header);
 }
@@ -252,7 +253,9 @@ static int put_in_force(struct pg_environment *environment, struct pg_error *err
 	if (error)
 		return error;
 	pg_step(PG_STEP_DENIED);
-	error = pg_header_write(kernel, &environment->header, err);
+	error = pg_flows_allow(kernel, environment->header.env_id, err);
+	if (!error)
+		error = pg_header_write(kernel, &environment->header, err);
 	if (!error)
 		error = pg_header_read(kernel, environment->header.env_id, &written, err);
 	if (error)
@@ -293,7 +296,8 @@ static int close_and_kill(struct pg_environment *environment, struct pg_error *e
 		return 0;
 	if (environment->in_kernel)
 		error = pg_header_clear(environment->host->kernel, environment->header.env_id, err);
-	killed = pg_cgroup_kill(environment->cgroup_fd, NULL, error ? NULL : err);
+	killed =
+		pg_cgroup_kill(environment->cgroup_fd, PG_CGROUP_KILL_MS, NULL, error ? NULL : err);
 	return error ? error : killed;
 }
 
@@ -417,7 +421,7 @@ int pg_environment_switch(struct pg_environment *environment, enum pg_phase phas
 int pg_environment_kill(struct pg_environment *environment, size_t *ret_killed,
 			struct pg_error *err)
 {
-	int error = pg_cgroup_kill(environment->cgroup_fd, ret_killed, err);
+	int error = pg_cgroup_kill(environment->cgroup_fd, PG_CGROUP_KILL_MS, ret_killed, err);
 
 	return error ? pg_error_prefix(err, "killing the processes of %s",
 				       environment->record.cgroup)

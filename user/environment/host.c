@@ -15,9 +15,11 @@
 #include "steps.h"
 
 /* A tenth of the idle time keeps the table close to what is alive at little cost. */
-#define AGING_PERIOD_S (PG_FLOW_IDLE_NS / PG_NSEC_PER_SEC / 10)
+#define AGING_PERIOD_S	 (PG_FLOW_IDLE_NS / PG_NSEC_PER_SEC / 10)
+/* Half of what an application may wait for the end of a connection that a switch has cut. */
+#define CLOSING_PAUSE_MS 50
 /* Events handled in one call, so that the caller's own events get their turn. */
-#define EVENTS_MAX     16
+#define EVENTS_MAX	 16
 
 int pg_host_add_source(struct pg_host *host, int fd, struct pg_source *source, struct pg_error *err)
 {
@@ -33,26 +35,39 @@ void pg_host_remove_source(struct pg_host *host, int fd)
 	epoll_ctl(host->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
+static int set_timer(int fd, uint64_t after_ns, uint64_t period_ns, struct pg_error *err)
+{
+	const struct itimerspec setting = {
+		.it_value = {.tv_sec = (time_t)(after_ns / PG_NSEC_PER_SEC),
+			     .tv_nsec = (long)(after_ns % PG_NSEC_PER_SEC)},
+		.it_interval = {.tv_sec = (time_t)(period_ns / PG_NSEC_PER_SEC),
+				.tv_nsec = (long)(period_ns % PG_NSEC_PER_SEC)},
+	};
+
+	if (timerfd_settime(fd, 0, &setting, NULL))
+		return pg_fail_errno(err, -errno, "setting a timer");
+	return 0;
+}
+
 static void note_event(void *userdata, const struct pg_event *event)
 {
 	struct pg_host *host = userdata;
 	struct pg_environment *environment;
 
-	LIST_FOREACH(environment, &host->environments, link)
-	if (environment->header.env_id == event->env_id && event->kind == PG_EVENT_STRANDED)
-		environment->stranded = true;
+	LIST_FOREACH (environment, &host->environments, link)
+		if (environment->header.env_id == event->env_id && event->kind == PG_EVENT_STRANDED)
+			environment->stranded = true;
 }
 
-static int process_events(void *userdata, struct pg_error *err)
+/* What fails for one Environment must not leave another's connections hanging. */
+static int close_stranded(struct pg_host *host, struct pg_error *err)
 {
-	struct pg_host *host = userdata;
 	struct pg_environment *environment;
 	struct pg_closing closing;
-	int error = pg_events_process(host->kernel, err);
+	int error = 0;
 
-	/* What fails for one Environment must not leave another's connections hanging. */
-	LIST_FOREACH(environment, &host->environments, link)
-	{
+	host->closed_at = pg_monotonic_ns();
+	LIST_FOREACH (environment, &host->environments, link) {
 		int failed;
 
 		if (!environment->stranded)
@@ -67,6 +82,29 @@ static int process_events(void *userdata, struct pg_error *err)
 	return error;
 }
 
+static int process_closing(void *userdata, struct pg_error *err)
+{
+	struct pg_host *host = userdata;
+	uint64_t expirations;
+
+	(void)!read(host->closing_fd, &expirations, sizeof(expirations));
+	return close_stranded(host, err);
+}
+
+/* A workload can strand connections at will, so a pass follows another only after a pause. */
+static int process_events(void *userdata, struct pg_error *err)
+{
+	struct pg_host *host = userdata;
+	const uint64_t next = host->closed_at + CLOSING_PAUSE_MS * PG_NSEC_PER_MSEC;
+	const uint64_t now = pg_monotonic_ns();
+	int error = pg_events_process(host->kernel, err);
+
+	if (error)
+		return error;
+	return now >= next ? close_stranded(host, err)
+			   : set_timer(host->closing_fd, next - now, 0, err);
+}
+
 static int age_flows(void *userdata, struct pg_error *err)
 {
 	struct pg_host *host = userdata;
@@ -77,16 +115,30 @@ static int age_flows(void *userdata, struct pg_error *err)
 	return 0;
 }
 
-static int start_aging(struct pg_host *host, struct pg_error *err)
+static int start_timer(struct pg_host *host, struct pg_source *source, int *ret_fd,
+		       struct pg_error *err)
 {
-	const struct itimerspec period = {.it_interval.tv_sec = AGING_PERIOD_S,
-					  .it_value.tv_sec = AGING_PERIOD_S};
+	*ret_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (*ret_fd < 0)
+		return pg_fail_errno(err, -errno, "making a timer");
+	return pg_host_add_source(host, *ret_fd, source, err);
+}
 
-	host->aging_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (host->aging_fd < 0 || timerfd_settime(host->aging_fd, 0, &period, NULL))
-		return pg_fail_errno(err, -errno, "making the timer that ages flows");
+static int start_sources(struct pg_host *host, struct pg_error *err)
+{
+	const uint64_t period = AGING_PERIOD_S * PG_NSEC_PER_SEC;
+	int error;
+
+	pg_events_set_sink(host->kernel, note_event, host);
+	host->events = (struct pg_source){process_events, host};
+	host->closing = (struct pg_source){process_closing, host};
 	host->aging = (struct pg_source){age_flows, host};
-	return pg_host_add_source(host, host->aging_fd, &host->aging, err);
+	error = pg_host_add_source(host, pg_events_fd(host->kernel), &host->events, err);
+	if (!error)
+		error = start_timer(host, &host->closing, &host->closing_fd, err);
+	if (!error)
+		error = start_timer(host, &host->aging, &host->aging_fd, err);
+	return error ? error : set_timer(host->aging_fd, period, period, err);
 }
 
 static int open_cgroup_mount(struct pg_host *host, struct pg_error *err)
@@ -120,7 +172,7 @@ int pg_host_open(pg_warning warning, void *userdata, struct pg_host **ret_host,
 	LIST_INIT(&host->environments);
 	host->warning = warning;
 	host->warning_userdata = userdata;
-	host->cgroup_mount_fd = host->epoll_fd = host->aging_fd = -1;
+	host->cgroup_mount_fd = host->epoll_fd = host->aging_fd = host->closing_fd = -1;
 	error = pg_probe_required(err);
 	if (!error)
 		error = pg_bpffs_ensure(&mounted, err);
@@ -140,11 +192,7 @@ int pg_host_open(pg_warning warning, void *userdata, struct pg_host **ret_host,
 	if (error)
 		return error;
 	pg_step(PG_STEP_LOADED);
-	pg_events_set_sink(host->kernel, note_event, host);
-	host->events = (struct pg_source){process_events, host};
-	error = pg_host_add_source(host, pg_events_fd(host->kernel), &host->events, err);
-	if (!error)
-		error = start_aging(host, err);
+	error = start_sources(host, err);
 	if (error)
 		return error;
 	*ret_host = PG_TAKE_PTR(host);
@@ -157,6 +205,7 @@ void pg_host_free(struct pg_host *host)
 		return;
 	pg_kernel_free(host->kernel);
 	pg_close_fd(&host->aging_fd);
+	pg_close_fd(&host->closing_fd);
 	pg_close_fd(&host->epoll_fd);
 	pg_close_fd(&host->cgroup_mount_fd);
 	free(host->cgroup_mount);

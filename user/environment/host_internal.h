@@ -28,8 +28,9 @@ struct pg_host {
 	char *cgroup_mount;
 	int cgroup_mount_fd;
 	int epoll_fd;
-	int aging_fd; /* timer */
-	struct pg_source events, aging;
+	int aging_fd, closing_fd; /* timers */
+	struct pg_source events, aging, closing;
+	uint64_t closed_at; /* when stranded connections were closed last */
 	struct pg_environment_list environments;
 	pg_warning warning;
 	void *warning_userdata;

@@ -8,6 +8,10 @@
 
 #include "base/log.h"
 
+/* Shorter than for a tree of our own: what cannot be ended must not delay every start for long, and
+ * stays confined. */
+#define KILL_MS 1000
+
 /* The cgroup is below mount_fd; path is absolute below the mount. */
 static int end_cgroup(struct pg_host *host, const struct pg_record *record, struct pg_error *err)
 {
@@ -24,7 +28,7 @@ static int end_cgroup(struct pg_host *host, const struct pg_record *record, stru
 			return 0;
 	}
 	if (!error)
-		error = pg_cgroup_kill(cgroup_fd, NULL, err);
+		error = pg_cgroup_kill(cgroup_fd, KILL_MS, NULL, err);
 	if (!error)
 		error = pg_cgroup_remove_children(cgroup_fd, err);
 	if (error)

@@ -16,12 +16,6 @@
 #define RECORD_FILE "environment"
 #define RECORD_NEW  "environment.new"
 
-static void close_dir(DIR **dir)
-{
-	if (*dir)
-		closedir(*dir);
-}
-
 bool pg_record_name_valid(const char *name)
 {
 	const size_t length = strlen(name);
@@ -130,7 +124,7 @@ typedef int (*record_visit)(void *userdata, int record_fd, const char *name, str
 static int visit_records(int records_fd, record_visit visit, void *userdata, struct pg_error *err)
 {
 	int fd = openat(records_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	PG_CLEANUP(close_dir) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	pg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 	int error;
 

@@ -71,16 +71,19 @@ void pg_attachment_close(struct pg_attachment *attachment)
 
 int pg_pins_remove(const char *directory, struct pg_error *err)
 {
-	char path[PATH_MAX];
+	pg_autoclosedir DIR *dir = opendir(directory);
+	struct dirent *entry;
 
-	for (size_t i = 0; i < PG_HOOK_COUNT; i++) {
-		if (snprintf(path, sizeof(path), "%s/%s", directory, hook_names[i]) >=
-		    (int)sizeof(path))
-			return pg_fail(err, -ENAMETOOLONG, "the pin path below %s is too long",
-				       directory);
-		if (unlink(path) && errno != ENOENT)
-			return pg_fail_errno(err, -errno, "removing the pin %s", path);
-	}
+	if (!dir)
+		return errno == ENOENT ? 0
+				       : pg_fail_errno(err, -errno, "opening the pin directory %s",
+						       directory);
+	/* Whatever is there: another version may have had other hooks. */
+	while ((entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && unlinkat(dirfd(dir), entry->d_name, 0) &&
+		    errno != ENOENT)
+			return pg_fail_errno(err, -errno, "removing the pin %s/%s", directory,
+					     entry->d_name);
 	if (rmdir(directory) && errno != ENOENT)
 		return pg_fail_errno(err, -errno, "removing the pin directory %s", directory);
 	return 0;

@@ -6,6 +6,8 @@
 #include <linux/sock_diag.h>
 #include <string.h>
 
+#include "base/vector.h"
+
 /* A dump that the kernel calls inconsistent is repeated so many times, then taken as it is: the
  * caller's next pass sees what it missed. */
 #define DUMP_TRIES 4
@@ -33,22 +35,6 @@ static bool is_member(struct dump *dump, uint64_t cgroup_id)
 		dump->answered = true;
 	}
 	return dump->answer;
-}
-
-/* Makes room for one more element. */
-static int grow(void **array, size_t count, size_t *room, size_t size)
-{
-	size_t more = *room ? 2 * *room : 64;
-	void *larger;
-
-	if (count < *room)
-		return 0;
-	larger = reallocarray(*array, more, size);
-	if (!larger)
-		return -ENOMEM;
-	*array = larger;
-	*room = more;
-	return 0;
 }
 
 static struct pg_addr read_addr(uint8_t family, const __be32 word[4])
@@ -127,7 +113,7 @@ static int add_own(struct dump *dump, const struct inet_diag_msg *info,
 		   const struct pg_diag_peer *peer, const struct attributes *attrs)
 {
 	struct pg_diag_list *list = dump->list;
-	int r = grow((void **)&list->own, list->own_count, &list->own_room, sizeof(*list->own));
+	int r = pg_vector_grow(&list->own, list->own_count, &list->own_room, sizeof(*list->own));
 
 	if (r < 0)
 		return r;
@@ -176,7 +162,7 @@ static int add_socket(const struct nlmsghdr *message, void *userdata)
 		peer.v6only =
 			mnl_attr_get_u8(attrs.v6only) && pg_addr_compare(&peer.local, &any) == 0;
 	}
-	r = grow((void **)&list->peers, list->peer_count, &list->peer_room, sizeof(*list->peers));
+	r = pg_vector_grow(&list->peers, list->peer_count, &list->peer_room, sizeof(*list->peers));
 	if (r < 0)
 		return r;
 	list->peers[list->peer_count++] = peer;
