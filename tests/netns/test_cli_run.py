@@ -155,6 +155,19 @@ class CliRun(NetTest):
         self.assertIn("run", run.stderr)
         self.assertIn(NO_NETWORK, run.stderr)
 
+    def test_without_ipv6_or_loopback(self):
+        """What cannot be sent there needs no proof that it is denied; the rest is proven still."""
+        for setting in ("sysctl -qw net.ipv6.conf.all.disable_ipv6=1", "ip link set lo down",
+                        "ip link set lo up && sysctl -qw net.ipv6.conf.lo.disable_ipv6=1"):
+            with self.subTest(setting=setting):
+                words = ["unshare", "--net", "sh", "-c", 'ip link set lo up; eval "$0" && exec "$@"',
+                         setting, BINARY, "run", "--policy", policy(setup=NO_NETWORK), "--",
+                         PROBE, "socket 0 udp4", f"connect 0 {D4} {PORT}"]
+                run = self.run_command(command=words)
+                status, output = run.finish()
+                self.assertEqual(status, 0, run.stderr)
+                self.assertEqual(json.loads(output.splitlines()[-1])["errno"], "EPERM")
+
     def test_nothing_is_left(self):
         run = self.run_command("--policy", ANY, "--", "sh", "-c",
                                "tail -1 /proc/self/cgroup | cut -d: -f3")

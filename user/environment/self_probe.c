@@ -100,8 +100,7 @@ static int run_attempts(void *userdata)
 		const int number = probe_errno(&attempts->items[i]);
 		const bool denied = number == EPERM;
 
-		if (denied == attempts->items[i].allowed ||
-		    (!denied && !attempts->items[i].allowed && !is_impossible(number)))
+		if (attempts->items[i].allowed ? denied : !denied && !is_impossible(number))
 			return (int)i + 1;
 	}
 	return 0;
