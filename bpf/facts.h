@@ -25,10 +25,11 @@
 #define PG_FACT_SYN	    (1U << 10) /* first segment of an outbound TCP connection */
 
 struct pg_facts {
+	__u64 netns;		      /* cookie of the socket's namespace; 0 if not known */
 	struct pg_addr local, remote; /* zero if not known */
 	__be16 local_port, remote_port;
 	__u8 protocol; /* IPPROTO_*, of the header behind the IP header */
 	__u8 defect;   /* enum pg_reason of a header that allowlists do not let pass; 0: none */
 	__u16 bits;    /* PG_FACT_* */
 };
-PG_ASSERT_SIZE(struct pg_facts, 40);
+PG_ASSERT_SIZE(struct pg_facts, 48);

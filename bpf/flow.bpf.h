@@ -14,6 +14,7 @@ static __always_inline void pg_flow_key_fill(struct pg_flow_key *key,
 					     const struct pg_facts *facts)
 {
 	key->env_id = header->env_id;
+	key->netns = facts->netns;
 	key->local = facts->local;
 	key->remote = facts->remote;
 	key->local_port = facts->local_port;
@@ -21,9 +22,8 @@ static __always_inline void pg_flow_key_fill(struct pg_flow_key *key,
 	key->protocol = facts->protocol;
 }
 
-/* The flow's direction, or 0 if it is not recorded. */
-static __always_inline __u32 pg_flow_direction(const struct pg_header *header,
-					       const struct pg_facts *facts)
+static __always_inline struct pg_flow *pg_flow_lookup(const struct pg_header *header,
+						      const struct pg_facts *facts)
 {
 	struct pg_flow_key key = {};
 	struct pg_flow *flow;
@@ -32,11 +32,19 @@ static __always_inline __u32 pg_flow_direction(const struct pg_header *header,
 	pg_flow_key_fill(&key, header, facts);
 	flow = bpf_map_lookup_elem(&pg_flows, &key);
 	if (!flow)
-		return 0;
+		return NULL;
 	now = bpf_ktime_get_boot_ns();
 	if (now - flow->seen > PG_FLOW_REFRESH_NS)
 		flow->seen = now;
-	return flow->direction;
+	return flow;
+}
+
+/* Whether the flow was opened from outside, and something came in since the last switch. */
+static __always_inline bool pg_flow_is_inbound(const struct pg_header *header,
+					       const struct pg_flow *flow)
+{
+	return flow && flow->direction == PG_FLOW_INBOUND &&
+	       flow->generation == (__u32)header->generation;
 }
 
 /* From now on, what comes in may be the answer to something that could not be recorded. */
@@ -55,11 +63,15 @@ static __always_inline bool pg_flow_inbound_barred(__u64 env_id)
 	return !until || bpf_ktime_get_boot_ns() < *until;
 }
 
-static __always_inline void pg_flow_insert(struct pg_flow_key *key, enum pg_direction direction,
+static __always_inline void pg_flow_insert(const struct pg_header *header, struct pg_flow_key *key,
+					   enum pg_direction direction,
 					   struct pg_counters *counters)
 {
 	struct pg_flow flow = {.seen = bpf_ktime_get_boot_ns(), .direction = direction};
-	long error = bpf_map_update_elem(&pg_flows, key, &flow, BPF_NOEXIST);
+	long error;
+
+	flow.generation = (__u32)header->generation;
+	error = bpf_map_update_elem(&pg_flows, key, &flow, BPF_NOEXIST);
 
 	if (!error || error == -17 /* EEXIST: another CPU was first */)
 		return;
@@ -68,14 +80,20 @@ static __always_inline void pg_flow_insert(struct pg_flow_key *key, enum pg_dire
 		pg_flow_bar_inbound(key->env_id);
 }
 
+/* The Environment sends, and not as a reply: what comes back is an answer from now on. */
 static __always_inline void pg_flow_record_outbound(const struct pg_header *header,
 						    const struct pg_facts *facts,
+						    struct pg_flow *flow,
 						    struct pg_counters *counters)
 {
 	struct pg_flow_key key = {};
 
+	if (flow) {
+		flow->direction = PG_FLOW_OUTBOUND;
+		return;
+	}
 	pg_flow_key_fill(&key, header, facts);
-	pg_flow_insert(&key, PG_FLOW_OUTBOUND, counters);
+	pg_flow_insert(header, &key, PG_FLOW_OUTBOUND, counters);
 }
 
 /*
@@ -108,7 +126,7 @@ static __always_inline void pg_flow_record_hidden(const struct pg_header *header
 	if (flow)
 		flow->seen = bpf_ktime_get_boot_ns();
 	else
-		pg_flow_insert(&key, PG_FLOW_OUTBOUND, counters);
+		pg_flow_insert(header, &key, PG_FLOW_OUTBOUND, counters);
 }
 
 static __always_inline bool pg_flow_is_barred(const struct pg_header *header,
@@ -128,22 +146,37 @@ static __always_inline bool pg_flow_is_barred(const struct pg_header *header,
  * without the local address, is a hint for connect and sendmsg, which run before a source is
  * chosen; packets are judged by the exact one.
  */
-static __always_inline void pg_flow_record_inbound(const struct pg_header *header,
-						   const struct pg_facts *facts,
-						   struct pg_counters *counters)
+static __always_inline void pg_flow_open_inbound(const struct pg_header *header,
+						 const struct pg_facts *facts,
+						 struct pg_counters *counters)
 {
+	struct pg_flow *flow = pg_flow_lookup(header, facts);
 	struct pg_flow_key key = {};
 
-	/* Nothing can be sent back to port 0, whose hint would be the key of what is hidden. */
-	if (!facts->remote_port || pg_flow_direction(header, facts) ||
-	    pg_flow_is_barred(header, facts))
-		return;
-	if (pg_flow_inbound_barred(header->env_id)) {
-		__sync_fetch_and_add(&counters->flows_refused, 1);
+	if (flow) {
+		flow->generation = (__u32)header->generation;
 		return;
 	}
 	pg_flow_key_fill(&key, header, facts);
-	pg_flow_insert(&key, PG_FLOW_INBOUND, counters);
-	__builtin_memset(&key.local, 0, sizeof(key.local));
-	pg_flow_insert(&key, PG_FLOW_INBOUND, counters);
+	pg_flow_insert(header, &key, PG_FLOW_INBOUND, counters);
+}
+
+static __always_inline void pg_flow_record_inbound(const struct pg_header *header,
+						   struct pg_facts *facts,
+						   struct pg_counters *counters)
+{
+	const struct pg_flow *flow = pg_flow_lookup(header, facts);
+
+	/* Nothing can be sent back to port 0, whose hint would be the key of what is hidden. */
+	if (!facts->remote_port || (flow && flow->direction == PG_FLOW_OUTBOUND))
+		return;
+	if (pg_flow_is_barred(header, facts))
+		return;
+	if (!flow && pg_flow_inbound_barred(header->env_id)) {
+		__sync_fetch_and_add(&counters->flows_refused, 1);
+		return;
+	}
+	pg_flow_open_inbound(header, facts, counters);
+	__builtin_memset(&facts->local, 0, sizeof(facts->local));
+	pg_flow_open_inbound(header, facts, counters);
 }

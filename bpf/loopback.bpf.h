@@ -14,6 +14,7 @@
 #define PG_IFINDEX_LOOPBACK 1
 
 #define PG_SOCK_STREAM 1
+#define PG_SOCK_DGRAM  2
 #define PG_AF_INET     2
 #define PG_AF_INET6    10
 
@@ -65,10 +66,9 @@ static __always_inline bool pg_receiver_is_own(struct __sk_buff *skb,
 
 	if (pg_addr_is_multicast(&facts->remote))
 		return false; /* any number of sockets may receive it */
-	if (facts->protocol == IPPROTO_ICMP || facts->protocol == PG_IPPROTO_ICMPV6)
-		return true; /* the kernel answers */
+	/* Of ICMP and all else the receivers cannot be looked up: any raw socket gets a copy. */
 	if (facts->protocol != IPPROTO_TCP && facts->protocol != IPPROTO_UDP)
-		return false; /* the receiver cannot be looked up */
+		return false;
 	receiver = pg_lookup_receiver(skb, facts, false);
 	/* A SYN may revive a tuple in TIME_WAIT, which is no receiver; the listener gets it. */
 	if (!receiver && facts->bits & PG_FACT_SYN)
@@ -183,5 +183,34 @@ static __always_inline bool pg_listener_is_own(struct bpf_sock_addr *ctx,
 	mark = bpf_sk_storage_get(&pg_marks, listener, NULL, 0);
 	own = mark && mark->kind == PG_MARK_LISTENER && mark->env_id == header->env_id;
 	bpf_sk_release(listener);
+	return own;
+}
+
+/* For bind: whether a UDP socket that would receive at the address already is the Environment's. */
+static __always_inline bool pg_udp_holder_is_own(struct bpf_sock_addr *ctx,
+						 const struct pg_header *header,
+						 const struct pg_facts *facts)
+{
+	struct bpf_sock_tuple tuple = {};
+	struct bpf_sock *holder;
+	struct pg_mark *mark;
+	bool own;
+
+	if (pg_addr_is_v4(&facts->remote)) {
+		tuple.ipv4.daddr = facts->remote.word[3] ?: bpf_htonl(0x7f000001);
+		tuple.ipv4.dport = facts->remote_port;
+		holder = bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
+	} else {
+		__builtin_memcpy(tuple.ipv6.daddr, &facts->remote, sizeof(tuple.ipv6.daddr));
+		if (pg_addr_is_unspecified(&facts->remote))
+			tuple.ipv6.daddr[3] = bpf_htonl(1);
+		tuple.ipv6.dport = facts->remote_port;
+		holder = bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	}
+	if (!holder)
+		return true;
+	mark = bpf_sk_storage_get(&pg_marks, holder, NULL, 0);
+	own = mark && mark->kind == PG_MARK_DATAGRAM && mark->env_id == header->env_id;
+	bpf_sk_release(holder);
 	return own;
 }

@@ -22,20 +22,22 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define PG_HOOK_DENY  0
 #define PG_HOOK_ALLOW 1
 
-/* Whether the source is the Environment's own, as far as the header asks for it. */
+/*
+ * Whether the source is the Environment's own, as far as the header asks for it. On lo pg_own does
+ * not count: it has the addresses of one namespace, and the packet may be in another.
+ */
 static __always_inline bool pg_source_is_own(struct __sk_buff *skb, const struct pg_header *header,
 					     const struct pg_facts *facts)
 {
-	const bool lo = skb->ifindex == PG_IFINDEX_LOOPBACK;
 	struct pg_own_key own = {.env_id = header->env_id, .addr = facts->local};
 
-	if (!(header->flags & PG_HEADER_CHECK_SOURCE) &&
-	    !(lo && header->flags & PG_HEADER_CHECK_LO_SOURCE))
+	if (pg_addr_is_loopback(&facts->local))
 		return true;
-	return pg_addr_is_loopback(&facts->local) ||
-	       (lo && !pg_addr_is_unspecified(&facts->local) &&
-		pg_addr_equal(&facts->local, &facts->remote)) ||
-	       bpf_map_lookup_elem(&pg_own, &own);
+	if (skb->ifindex == PG_IFINDEX_LOOPBACK)
+		return !(header->flags & (PG_HEADER_CHECK_SOURCE | PG_HEADER_CHECK_LO_SOURCE)) ||
+		       (!pg_addr_is_unspecified(&facts->local) &&
+			pg_addr_equal(&facts->local, &facts->remote));
+	return !(header->flags & PG_HEADER_CHECK_SOURCE) || bpf_map_lookup_elem(&pg_own, &own);
 }
 
 static __always_inline void
@@ -59,8 +61,8 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 	/* A forged source on lo could open a flow, so lo has none. */
 	bool flows = skb->ifindex != PG_IFINDEX_LOOPBACK, udp;
 	struct pg_facts facts = {};
+	struct pg_flow *flow = NULL;
 	enum pg_reason reason;
-	__u32 direction = 0;
 
 	if (!pg_header_valid(header)) {
 		pg_count(counters, PG_COUNT_PACKET, PG_REASON_NO_POLICY);
@@ -69,14 +71,14 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 	pg_read_egress_facts(skb, header, &facts);
 	udp = facts.protocol == IPPROTO_UDP && !facts.defect;
 	if (flows && udp) {
-		direction = pg_flow_direction(header, &facts);
-		if (direction == PG_FLOW_INBOUND)
+		flow = pg_flow_lookup(header, &facts);
+		if (pg_flow_is_inbound(header, flow))
 			facts.bits |= PG_FACT_INBOUND;
 	}
 	reason = pg_decide(header, &facts);
 	if (pg_count(counters, PG_COUNT_PACKET, reason) == PG_ALLOW) {
-		if (flows && udp && !direction)
-			pg_flow_record_outbound(header, &facts, counters);
+		if (flows && udp && !(facts.bits & PG_FACT_INBOUND))
+			pg_flow_record_outbound(header, &facts, flow, counters);
 		else if (flows && facts.defect && reason == PG_REASON_PUBLIC)
 			pg_flow_record_hidden(header, &facts, counters);
 		return PG_HOOK_ALLOW;
@@ -106,6 +108,7 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 	}
 	if (skb->ifindex != PG_IFINDEX_LOOPBACK) {
 		pg_read_packet(skb, false, &facts, &packet);
+		facts.netns = pg_socket_netns(skb->sk);
 		if (facts.protocol == IPPROTO_UDP && !facts.defect)
 			pg_flow_record_inbound(header, &facts, counters);
 	}
@@ -136,14 +139,24 @@ int pg_sockops(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
-/* Marks raw IPv6 sockets, so that they cannot pass for the kernel's neighbour discovery. */
+/*
+ * Marks raw sockets, so that they cannot pass for the kernel's neighbour discovery, and with UDP
+ * sockets for the namespace that their flows belong to.
+ */
 SEC("cgroup/sock_create")
 int pg_sock_create(struct bpf_sock *sk)
 {
-	struct pg_mark mark = {.kind = PG_MARK_RAW};
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
+	struct pg_mark mark = {};
 
-	if (sk->family != PG_AF_INET6 || sk->type != PG_SOCK_RAW)
+	if (sk->type == PG_SOCK_RAW)
+		mark.kind = PG_MARK_RAW;
+	else if (sk->type == PG_SOCK_DGRAM && sk->protocol == IPPROTO_UDP)
+		mark.kind = PG_MARK_DATAGRAM;
+	else
 		return PG_HOOK_ALLOW;
+	mark.env_id = header->env_id;
+	mark.netns = bpf_get_netns_cookie(sk);
 	return bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE) ? PG_HOOK_ALLOW
 										     : PG_HOOK_DENY;
 }
@@ -156,9 +169,10 @@ static __always_inline void pg_read_sockaddr_facts(struct bpf_sock_addr *ctx,
 
 	facts->remote_port = ctx->user_port;
 	facts->protocol = ctx->protocol == PG_IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
+	facts->netns = bpf_get_netns_cookie(ctx);
 	if (facts->protocol == IPPROTO_UDP && sk && sk->src_port) {
 		facts->local_port = bpf_htons(sk->src_port);
-		if (pg_flow_direction(header, facts) == PG_FLOW_INBOUND)
+		if (pg_flow_is_inbound(header, pg_flow_lookup(header, facts)))
 			facts->bits |= PG_FACT_INBOUND;
 	}
 	if (pg_is_local_destination(header, &facts->remote) &&
@@ -230,6 +244,43 @@ static __always_inline void pg_forget_accepted(struct bpf_sock_addr *ctx)
 
 	if (sk && ctx->type == PG_SOCK_STREAM)
 		bpf_sk_storage_delete(&pg_marks, sk);
+}
+
+/*
+ * Outside public, a UDP port that another's socket holds on loopback is not shared with it
+ * (SO_REUSEADDR, SO_REUSEPORT): who receives a datagram could change between verdict and delivery.
+ */
+static __always_inline int pg_judge_bind(struct bpf_sock_addr *ctx, struct pg_facts *facts)
+{
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
+
+	facts->remote_port = ctx->user_port;
+	if (!pg_header_valid(header) || ctx->protocol != IPPROTO_UDP || !facts->remote_port)
+		return PG_HOOK_ALLOW;
+	if (header->phase < PG_PHASE_COUNT && header->phases[header->phase].mode == PG_MODE_PUBLIC)
+		return PG_HOOK_ALLOW;
+	return pg_udp_holder_is_own(ctx, header, facts) ? PG_HOOK_ALLOW : PG_HOOK_DENY;
+}
+
+SEC("cgroup/bind4")
+int pg_bind4(struct bpf_sock_addr *ctx)
+{
+	struct pg_facts facts = {};
+
+	pg_addr_set_v4(&facts.remote, ctx->user_ip4);
+	return pg_judge_bind(ctx, &facts);
+}
+
+SEC("cgroup/bind6")
+int pg_bind6(struct bpf_sock_addr *ctx)
+{
+	struct pg_facts facts = {};
+
+	facts.remote.word[0] = ctx->user_ip6[0];
+	facts.remote.word[1] = ctx->user_ip6[1];
+	facts.remote.word[2] = ctx->user_ip6[2];
+	facts.remote.word[3] = ctx->user_ip6[3];
+	return pg_judge_bind(ctx, &facts);
 }
 
 SEC("cgroup/connect4")

@@ -63,6 +63,20 @@ static __always_inline void pg_read_raw_socket(struct bpf_sock *sk, struct pg_fa
 		facts->bits |= PG_FACT_KERNEL_ND;
 }
 
+/* The namespace that a UDP or raw socket was made in; 0 if it has no mark. */
+static __always_inline __u64 pg_socket_netns(struct bpf_sock *sk)
+{
+	struct pg_mark *mark;
+
+	if (!sk)
+		return 0;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return 0;
+	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
+	return mark ? mark->netns : 0;
+}
+
 /* Facts from the socket that sends the packet. */
 static __always_inline void pg_read_socket(struct __sk_buff *skb, struct pg_facts *facts,
 					   const struct pg_packet *packet)
@@ -74,6 +88,8 @@ static __always_inline void pg_read_socket(struct __sk_buff *skb, struct pg_fact
 	sk = bpf_sk_fullsock(sk);
 	if (!sk)
 		return;
+	if (facts->protocol == IPPROTO_UDP)
+		facts->netns = pg_socket_netns(sk);
 	if (sk->type == PG_SOCK_STREAM && sk->protocol == IPPROTO_TCP)
 		pg_read_tcp_socket(sk, facts, packet);
 	else if (sk->type == PG_SOCK_RAW)

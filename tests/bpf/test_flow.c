@@ -83,7 +83,7 @@ struct step {
 	const char *local, *remote;
 	unsigned int remote_port;
 	bool on_lo;
-	uint64_t env_id;
+	uint64_t env_id, generation;
 };
 
 /* Whether the packet passes. */
@@ -113,6 +113,7 @@ static bool transmit(struct bench *bench, const struct step *step)
 	bench->lab.cases[0].header = lab_header(&bench->lab, &policy);
 	if (step->env_id)
 		bench->lab.cases[0].header.env_id = step->env_id;
+	bench->lab.cases[0].header.generation = step->generation;
 	return lab_run(&bench->lab,
 		       step->out ? skeleton->progs.judge_egress : skeleton->progs.judge_ingress,
 		       &frame, 1) == 1;
@@ -241,6 +242,39 @@ static void try_bystanders(struct bench *bench)
 }
 
 /*
+ * What came in before a switch, perhaps as the answer of another port to what was sent, is no
+ * reason to send after it; what comes in after it is. Sent first after the switch, it is outbound.
+ */
+static void try_switch(struct bench *bench)
+{
+	struct check *check = &bench->check;
+
+	for (size_t i = 0; i < 2; i++) {
+		struct step in = {.local = ends[i].local, .remote = ends[i].remote};
+		struct step reply = {.out = true, .local = in.local, .remote = in.remote};
+		struct step allowed = reply;
+
+		in.generation = reply.generation = allowed.generation = 7;
+		allowed.mode = PG_MODE_PUBLIC;
+		forget(bench);
+		CHECK(check, transmit(bench, &in) && transmit(bench, &reply), "%s: no reply",
+		      in.local);
+		reply.generation = allowed.generation = 8;
+		CHECK(check, !transmit(bench, &reply), "%s: the flow outlives the switch",
+		      in.local);
+		in.generation = 8;
+		CHECK(check, transmit(bench, &in) && transmit(bench, &reply),
+		      "%s: not reachable after the switch", in.local);
+		CHECK(check, flow_count(bench) == 2, "%s: %u flows", in.local, flow_count(bench));
+		reply.generation = allowed.generation = in.generation = 9;
+		CHECK(check, transmit(bench, &allowed), "%s: not sent in public", in.local);
+		CHECK(check, transmit(bench, &in) && !transmit(bench, &reply),
+		      "%s: an answer opens what was sent first after the switch", in.local);
+	}
+	check_group(check, "a switch ends what was inbound, until something comes in");
+}
+
+/*
  * A full table: what was sent then is not recorded, and its answer must not become inbound when
  * there is room again.
  */
@@ -324,6 +358,7 @@ int main(void)
 	try_bystanders(&bench);
 	check_group(&bench.check, "and bars no more than it has to");
 	try_full(&bench);
+	try_switch(&bench);
 	try_counters(&bench);
 	lab_close(&bench.lab);
 	return check_end(&bench.check);

@@ -106,12 +106,20 @@ static bool is_broadcast_or_multicast(const struct model_address *address)
  * The namespace has no socket, so on lo no socket receives; the test run's own sender is neither a
  * stream nor a raw socket. 10.0.0.1 and 2001:db8::1 are the Environment's own addresses.
  */
-static struct model_facts facts_of(const struct model_packet *model, bool loopback)
+static bool is_listed(const struct model_address *source)
 {
 	const struct model_address own4 = lab_parse("10.0.0.1"), own6 = lab_parse("2001:db8::1");
+
+	return !memcmp(source, source->family == 4 ? &own4 : &own6, sizeof(own4)) ||
+	       /* ::ffff:10.0.0.1 means 10.0.0.1 */
+	       (source->family == 6 &&
+		!memcmp(source->octets, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\1", 16));
+}
+
+static struct model_facts facts_of(const struct model_packet *model, bool loopback)
+{
 	static const uint8_t zero[16];
-	const bool receivable = model->protocol == 6 || model->protocol == 17 ||
-				model->protocol == 1 || model->protocol == 58;
+	const bool receivable = model->protocol == 6 || model->protocol == 17;
 	struct model_facts facts = {
 		.packet = true,
 		.ipv6_header = model->ipv6_header,
@@ -128,14 +136,10 @@ static struct model_facts facts_of(const struct model_packet *model, bool loopba
 		facts.own_source =
 			model_is_loopback(&model->source) ||
 			/* What goes to lo from its own destination comes from an own address. */
-			(loopback && memcmp(model->source.octets, zero, sizeof(zero)) != 0 &&
-			 !memcmp(&model->source, &model->destination, sizeof(model->source))) ||
-			!memcmp(&model->source, model->source.family == 4 ? &own4 : &own6,
-				sizeof(own4)) ||
-			/* ::ffff:10.0.0.1 means 10.0.0.1 */
-			(model->source.family == 6 &&
-			 !memcmp(model->source.octets, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\1",
-				 16));
+			(loopback ? memcmp(model->source.octets, zero, sizeof(zero)) != 0 &&
+					    !memcmp(&model->source, &model->destination,
+						    sizeof(model->source))
+				  : is_listed(&model->source));
 	return facts;
 }
 

@@ -136,7 +136,7 @@ static const struct {
 	{"UDP to a socket by another address", AF_INET, 17, PORT, "127.9.9.9", true, false},
 	{"TCP to a closed port", AF_INET, 6, CLOSED_PORT, "127.0.0.1", false, true},
 	{"UDP to a closed port", AF_INET, 17, CLOSED_PORT, "127.0.0.1", false, true},
-	{"ICMP", AF_INET, 1, PORT, "127.0.0.1", false, true},
+	{"ICMP", AF_INET, 1, PORT, "127.0.0.1", false, false},
 	{"UDP-Lite", AF_INET, 136, PORT, "127.0.0.1", false, false},
 	{"IPIP", AF_INET, 4, PORT, "127.0.0.1", false, false},
 	{"UDP to lo's broadcast", AF_INET, 17, PORT, "127.255.255.255", false, false},
@@ -145,7 +145,7 @@ static const struct {
 	{"UDP to a socket, v6", AF_INET6, 17, PORT, "::1", true, false},
 	{"TCP to a closed port, v6", AF_INET6, 6, CLOSED_PORT, "::1", false, true},
 	{"UDP to a closed port, v6", AF_INET6, 17, CLOSED_PORT, "::1", false, true},
-	{"ICMPv6", AF_INET6, 58, PORT, "::1", false, true},
+	{"ICMPv6", AF_INET6, 58, PORT, "::1", false, false},
 	{"UDP to a multicast group, v6", AF_INET6, 17, PORT, "ff02::1", false, false},
 };
 

@@ -2,6 +2,7 @@
 """Loopback within the Environment works in every phase; the loopback of others is outside."""
 
 import socket
+import sys
 
 from harness import EPERM_LIMIT_US, NetTest, main, token
 from lab import A4, A6, CLIENT4, CLIENT6
@@ -9,7 +10,29 @@ from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
 
 MODES = {"setup": PUBLIC, "run": allowlist(A4, A6), "verifier": NO_NETWORK}
 OWN = ("127.0.0.1", "127.9.9.9", "::1", CLIENT4, CLIENT6, "::ffff:127.0.0.1")
-INSIDE, OUTSIDE, CLOSED = 8100, 8200, 8300
+INSIDE, OUTSIDE, CLOSED, SHARED = 8100, 8200, 8300, 8400
+
+# Binds the port that is held, twice, and then one that is free, twice (the own one may be shared).
+SHARE = """
+import socket, sys
+address, port, option = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+family = socket.AF_INET6 if ":" in address else socket.AF_INET
+kept = []
+def bind(port):
+    one = socket.socket(family, socket.SOCK_DGRAM)
+    one.setsockopt(socket.SOL_SOCKET, option, 1)
+    one.bind((address, port))
+    kept.append(one)
+for _ in range(2):
+    try:
+        bind(port)
+        print("bound")
+    except PermissionError:
+        print("EPERM")
+bind(port + 1)
+bind(port + 1)
+print("free")
+"""
 
 
 class Loopback(NetTest):
@@ -115,6 +138,36 @@ class Loopback(NetTest):
         self.addCleanup(self.lab.client.call(make).close)
         run = self.run_command("--policy", policy(run=NO_NETWORK), "--", "true")
         self.assertEqual(run.finish()[0], 0, run.stderr)
+
+    def test_a_port_of_others_is_not_shared(self):
+        """With SO_REUSEADDR or SO_REUSEPORT the receiver could change after the verdict."""
+        for address in ("127.0.0.1", "::1", CLIENT4):
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+                def make(option=option, family=family, address=address):
+                    held = socket.socket(family, socket.SOCK_DGRAM)
+                    held.setsockopt(socket.SOL_SOCKET, option, 1)
+                    held.bind((address, SHARED))
+                    return held
+
+                held = self.lab.client.call(make)
+                for mode, expected in ((NO_NETWORK, ["EPERM", "EPERM", "free"]),
+                                       (PUBLIC, ["bound", "bound", "free"])):
+                    with self.subTest(address=address, option=option, mode=mode):
+                        run = self.run_command(
+                            "--policy", policy(run=mode), "--", sys.executable, "-c", SHARE,
+                            address, str(SHARED), str(option))
+                        self.assertEqual(run.finish()[1].split(), expected, run.stderr)
+                held.close()
+
+    def test_icmp_is_judged_by_its_destination(self):
+        """Any raw socket of the namespace gets a copy of it, whoever owns that."""
+        with self.agent("--policy", policy(run=NO_NETWORK)) as agent:
+            agent("socket 0 icmp4")
+            self.assertEqual(agent(f"echo 0 127.0.0.1 {token()}")["errno"], "EPERM")
+        with self.agent("--policy", policy(run=allowlist("127.0.0.1"))) as agent:
+            agent("socket 0 icmp4")
+            self.assertEqual(agent(f"echo 0 127.0.0.1 {token()}")["errno"], "")
 
     def test_two_environments_in_one_namespace(self):
         """Neither reaches the other's servers without an entry."""

@@ -101,6 +101,7 @@ static bool is_inbound_flow(const struct pg_environment *environment,
 {
 	const struct pg_flow_key key = {
 		.env_id = environment->header.env_id,
+		.netns = socket->mark.netns,
 		.local = socket->local.addr,
 		.remote = socket->remote.addr,
 		.local_port = socket->local.port,

@@ -42,6 +42,7 @@ void pg_probe_helpers(struct pg_probe *probe)
 		{"helper.sk_ancestor_cgroup_id", "5.8", SKB, BPF_FUNC_sk_ancestor_cgroup_id, false},
 		{"helper.ringbuf_reserve", "5.8", SKB, BPF_FUNC_ringbuf_reserve, false},
 		{"helper.ktime_get_boot_ns", "5.8", SKB, BPF_FUNC_ktime_get_boot_ns, false},
+		{"helper.connect.get_netns_cookie", "5.7", ADDR, BPF_FUNC_get_netns_cookie, false},
 		{"helper.connect.sk_lookup_tcp", "5.2", ADDR, BPF_FUNC_sk_lookup_tcp, false},
 		{"helper.connect.sk_storage_get", "5.8", ADDR, BPF_FUNC_sk_storage_get, false},
 		{"helper.connect.set_retval", "5.18", ADDR, BPF_FUNC_set_retval, true},

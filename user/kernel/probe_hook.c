@@ -31,6 +31,10 @@ static struct program_kind kind_of(enum pg_hook hook)
 	case PG_HOOK_SOCK_CREATE:
 		return (struct program_kind){BPF_PROG_TYPE_CGROUP_SOCK,
 					     BPF_CGROUP_INET_SOCK_CREATE};
+	case PG_HOOK_BIND4:
+		return (struct program_kind){BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET4_BIND};
+	case PG_HOOK_BIND6:
+		return (struct program_kind){BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET6_BIND};
 	case PG_HOOK_CONNECT4:
 		return (struct program_kind){BPF_PROG_TYPE_CGROUP_SOCK_ADDR,
 					     BPF_CGROUP_INET4_CONNECT};

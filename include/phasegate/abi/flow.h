@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause */
 /*
  * UDP flows and who opened them. Written by the BPF programs, aged out by user space. The key
- * holds the Environment, because private addresses repeat across network namespaces.
+ * holds the Environment and the network namespace: private addresses repeat, and a workload can
+ * make a namespace of its own in which it plays any peer.
  */
 #pragma once
 
@@ -9,6 +10,7 @@
 
 struct pg_flow_key {
 	__u64 env_id;
+	__u64 netns; /* cookie; 0: the socket was made before the hooks were attached */
 	/* The Environment's end; all zero in the extra key of an inbound flow that connect and
 	 * sendmsg hooks use, which do not know the source address yet. With both ports zero as well
 	 * it is an outbound packet whose tuple cannot be read; then a zero remote means any. */
@@ -19,7 +21,7 @@ struct pg_flow_key {
 	__u8 protocol;
 	__u8 reserved[3];
 };
-PG_ASSERT_SIZE(struct pg_flow_key, 48);
+PG_ASSERT_SIZE(struct pg_flow_key, 56);
 
 enum pg_direction {
 	PG_FLOW_OUTBOUND = 1,
@@ -28,8 +30,13 @@ enum pg_direction {
 
 struct pg_flow {
 	__u64 seen;	 /* CLOCK_BOOTTIME in ns; refreshed at most once a second */
-	__u32 direction; /* enum pg_direction of the first packet; never changes */
-	__u32 reserved;
+	__u32 direction; /* enum pg_direction of the first packet */
+	/*
+	 * Of an inbound flow: the header's generation (low bits) when a packet last came in. It may
+	 * be answered in that generation only: what came in before a switch, perhaps because of
+	 * what the Environment had sent, is no reason to send after it.
+	 */
+	__u32 generation;
 };
 PG_ASSERT_SIZE(struct pg_flow, 16);
 
@@ -53,7 +60,8 @@ enum pg_mark_kind {
 	PG_MARK_NONE = 0,
 	PG_MARK_ACCEPTED = 1, /* accepted from .remote; a connect() deletes the mark */
 	PG_MARK_LISTENER = 2, /* listens for the Environment .env_id */
-	PG_MARK_RAW = 3,      /* a raw IPv6 socket that an application made */
+	PG_MARK_RAW = 3,      /* a raw socket that an application made */
+	PG_MARK_DATAGRAM = 4, /* a UDP socket */
 };
 
 struct pg_mark {
@@ -61,6 +69,7 @@ struct pg_mark {
 	__be16 remote_port;
 	__u16 reserved;
 	__u64 env_id;
+	__u64 netns; /* cookie of RAW and DATAGRAM */
 	struct pg_addr remote;
 };
-PG_ASSERT_SIZE(struct pg_mark, 32);
+PG_ASSERT_SIZE(struct pg_mark, 40);

@@ -13,6 +13,8 @@
 	X(INGRESS, pg_ingress) \
 	X(SOCK_OPS, pg_sockops) \
 	X(SOCK_CREATE, pg_sock_create) \
+	X(BIND4, pg_bind4) \
+	X(BIND6, pg_bind6) \
 	X(CONNECT4, pg_connect4) \
 	X(CONNECT6, pg_connect6) \
 	X(SENDMSG4, pg_sendmsg4) \
