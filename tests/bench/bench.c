@@ -73,7 +73,7 @@ static void set_up(const struct bench_options *options)
 	struct pg_error err = {0};
 
 	atexit(clean_up);
-	if (pg_host_open(NULL, NULL, &machine.host, &err) < 0)
+	if (pg_host_open(NULL, NULL, -1, &machine.host, &err) < 0)
 		fail("%s", err.text);
 	mount = pg_host_cgroup_mount(machine.host);
 	snprintf(machine.plain_path, sizeof(machine.plain_path), "%s/%s", mount, options->name);

@@ -199,7 +199,7 @@ pid_t worker_start(const struct site *site, size_t workload, unsigned int millis
 {
 	char self[] = "/proc/self/exe", role[] = "worker", path[64], index[24], length[24];
 	char *const argv[] = {self, role, path, index, length, NULL};
-	const struct pg_spawn spawn = {.cgroup = "worker", .argv = argv};
+	struct pg_spawn spawn = {.cgroup = "worker", .argv = argv};
 	struct pg_error err = {0};
 	pid_t pid;
 

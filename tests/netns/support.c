@@ -108,7 +108,7 @@ void confine(struct confinement *confinement, const char *document)
 			    &diagnostics) < 0)
 		fail("the test's own policy is at fault: %s", document);
 	options.policy = confinement->policy;
-	if (pg_host_open(NULL, NULL, &confinement->host, &err) < 0 ||
+	if (pg_host_open(NULL, NULL, -1, &confinement->host, &err) < 0 ||
 	    pg_environment_create(confinement->host, &options, &confinement->environment, &err) < 0)
 		fail("%s", err.text);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host names: resolved at load, and DNS open to the trusted resolver only where names need it."""
 
+import signal
 import tempfile
 import time
 
@@ -131,6 +132,16 @@ class Dns(NetTest):
             self.assertIn(NAME, agent.stderr)
             self.assert_denied(agent, vectors.tcp, A4, PORT)
             self.assert_reaches(self.unconfined, vectors.tcp, A4, PORT)
+
+    def test_a_signal_ends_the_wait_for_names(self):
+        started = time.monotonic()
+        run = self.run_command("--policy", NAMES, "--resolver", "198.51.100.99", "--", "true")
+        # The query is on its way: the wait for its answer, which never comes, has begun.
+        while not self.capture.to("198.51.100.99"):
+            self.assertIsNone(run.process.poll(), run.stderr)
+        run.process.terminate()
+        self.assertEqual(run.finish()[0], 128 + signal.SIGTERM, run.stderr)
+        self.assertLess(time.monotonic() - started, 4)
 
     def test_wildcards_are_refused_by_name(self):
         run = self.run_command("--policy", policy(run=allowlist("*.example.com", A4)),

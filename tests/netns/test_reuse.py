@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cgroup that is given more than once, and a path that is made anew."""
 
+import fcntl
 import os
 import signal
 import subprocess
 
 import cgroups
 from harness import LabTest, main
-from phasegate import Run, policy
+from phasegate import BINARY, PUBLIC, Run, policy
 
 NOTHING = policy()
 
@@ -60,7 +61,7 @@ class Reuse(LabTest):
         path = cgroups.path_of(cgroup)
         run = self.run_command("--cgroup", cgroup, "--", "sh", "-c",
                                f"echo $$ >{cgroups.mount2()}/cgroup.procs;"
-                               f"rmdir {path}/command-1 {path}")
+                               f"rmdir {path}/command-1-* {path}")
         run.finish()
         name = run.events[0]["environment"]
         for root in ("/run/phasegate", "/sys/fs/bpf/phasegate"):
@@ -76,6 +77,70 @@ class Reuse(LabTest):
         self.assertIn(cgroup, run.stderr)
         self.assertTrue(os.path.isdir(below))
 
+    def test_a_cgroup_that_cannot_run_is_refused(self):
+        for file, value in (("cgroup.type", "threaded"), ("cgroup.freeze", "1")):
+            with self.subTest(file=file):
+                cgroup = self.make_cgroup("unfit-" + value)
+                with open(f"{cgroups.path_of(cgroup)}/{file}", "w", encoding="ascii") as control:
+                    control.write(value)
+                run = self.run_command("--cgroup", cgroup, "--", "echo", "started")
+                self.assertEqual(run.finish(), (125, ""), run.stderr)
+                self.assertIn(cgroup, run.stderr)
+
+    def test_a_run_inside_of_another_is_refused(self):
+        """It would start its command in a cgroup of its own, out of the policy's reach."""
+        outer = self.run_command("--", BINARY, "run", "--policy", policy(run=PUBLIC), "--", "echo",
+                                 "started")
+        self.assertEqual(outer.finish(), (125, ""), outer.stderr)
+        self.assertIn("inside the Environment " + outer.events[0]["environment"], outer.stderr)
+
+    def test_a_command_cannot_prepare_the_cgroup_of_the_next(self):
+        cgroup = self.make_cgroup("prepare")
+        path = cgroups.path_of(cgroup)
+        run = self.run_command("--cgroup", cgroup, "--setup",
+                               f"mkdir {path}/command-2 && echo 1 >{path}/command-2/cgroup.freeze",
+                               "--run", "tail -1 /proc/self/cgroup")
+        status, output = run.finish()
+        self.assertEqual(status, 0, run.stderr)
+        self.assertRegex(output.strip(), rf"^0::{cgroup}/command-2-[0-9a-f]{{8}}$")
+
+    def test_a_signal_ends_the_start_of_a_command_that_is_frozen(self):
+        """The parent is frozen as soon as the command's cgroup is there, before or after exec."""
+        parent = self.make_cgroup("frozen")
+        path = cgroups.path_of(parent)
+        os.mkdir(path + "/child")
+        run = self.run_command("--cgroup", parent + "/child", "--", "sleep", "1000")
+        while not any(name.startswith("command-1") for name in os.listdir(path + "/child")):
+            self.assertIsNone(run.process.poll(), run.stderr)
+        with open(path + "/cgroup.freeze", "w", encoding="ascii") as control:
+            control.write("1")
+        run.process.terminate()
+        self.assertEqual(run.finish()[0], 128 + signal.SIGTERM, run.stderr)
+        self.assertEqual(cgroups.processes(path), [])
+
+    def test_a_signal_ends_the_wait_for_the_records(self):
+        os.makedirs("/run/phasegate", mode=0o700, exist_ok=True)
+        records = os.open("/run/phasegate", os.O_RDONLY | os.O_DIRECTORY)
+        self.addCleanup(os.close, records)
+        fcntl.flock(records, fcntl.LOCK_EX)
+        run = self.run_command("--", "echo", "started")
+        # Once it is blocked, the signal is read; before, it would end the process by itself.
+        with open(f"/proc/{run.pid}/status", encoding="ascii") as file:
+            while not self.blocks(file, signal.SIGTERM):
+                self.assertIsNone(run.process.poll(), run.stderr)
+        run.process.terminate()
+        try:
+            self.assertEqual(run.finish(), (128 + signal.SIGTERM, ""), run.stderr)
+        finally:
+            fcntl.flock(records, fcntl.LOCK_UN)
+        self.assertIn("nothing was started", run.stderr)
+
+    @staticmethod
+    def blocks(status, number):
+        status.seek(0)
+        mask = next(line.split()[1] for line in status if line.startswith("SigBlk"))
+        return int(mask, 16) >> number - 1 & 1
+
     def test_the_tree_of_a_killed_run_is_ended(self):
         """The counterpart: a given cgroup that is still the same is emptied, and kept."""
         cgroup = self.make_cgroup("same")
@@ -85,7 +150,7 @@ class Reuse(LabTest):
         killed.kill()
         self.assertEqual(self.run_command("--", "true").finish()[0], 0)
         self.assertEqual(cgroups.processes(path), [])
-        self.assertEqual(os.listdir(path).count("command-1"), 0)
+        self.assertEqual([name for name in os.listdir(path) if name.startswith("command")], [])
 
 
 if __name__ == "__main__":

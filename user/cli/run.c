@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -48,7 +49,7 @@ static void forward_warning(void *userdata, const char *code, const char *messag
 	run_report_warning(userdata, code, message);
 }
 
-static int fail(enum pg_exit status, const struct pg_error *err)
+static int fail(int status, const struct pg_error *err)
 {
 	pg_log_error("%s", err->text);
 	return status;
@@ -65,7 +66,7 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 	struct pg_environment *environment = NULL;
 	PG_CLEANUP(pg_host_freep) struct pg_host *host = NULL;
 	struct pg_error err = {};
-	PG_CLEANUP(run_waiter_close) struct run_waiter waiter = {.signal_fd = -1};
+	PG_CLEANUP(run_waiter_close) struct run_waiter waiter = RUN_WAITER_INIT;
 	int status;
 
 	if (run_options_choose_resolvers(options, policy, &err))
@@ -75,10 +76,12 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 		return fail(PG_EXIT_FAILURE, &err);
 	environment_options.resolvers = options->resolvers;
 	environment_options.resolver_count = options->resolver_count;
-	if (pg_host_open(forward_warning, &report, &host, &err) ||
+	if (pg_host_open(forward_warning, &report, waiter.end_fd, &host, &err) ||
 	    pg_environment_create(host, &environment_options, &environment, &err)) {
+		const bool ended = err.number == -ECANCELED && run_waiter_ended(&waiter);
+
 		pg_error_prefix(&err, "nothing was started");
-		return fail(PG_EXIT_REFUSED, &err);
+		return fail(ended ? PG_EXIT_SIGNAL + waiter.ended : PG_EXIT_REFUSED, &err);
 	}
 	run_report_start(&report, environment);
 	status = run_session(options, &report, host, environment, &waiter);

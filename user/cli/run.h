@@ -58,9 +58,14 @@ void run_report_phase(const struct run_report *report, enum pg_phase phase, uint
 /* run_wait.c: waits for the command, passing signals on and serving the host meanwhile. */
 struct run_waiter {
 	int signal_fd;
-	int ended; /* the signal that asked the session to end; 0: none */
+	int end_fd; /* readable while a signal that asks to end has not been read */
+	int ended;  /* the signal that asked the session to end; 0: none */
 };
 /* Blocks the signals that would end this process; they are read from a descriptor instead. */
+#define RUN_WAITER_INIT \
+	{ \
+		.signal_fd = -1, .end_fd = -1 \
+	}
 int run_waiter_open(struct run_waiter *waiter, struct pg_error *err) PG_MUST_CHECK;
 void run_waiter_close(struct run_waiter *waiter);
 /* Whether a signal has asked to end; its number is in .ended. */

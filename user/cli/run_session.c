@@ -51,11 +51,17 @@ static int run_command(struct session *session, const struct run_command *comman
 
 	snprintf(cgroup, sizeof(cgroup), "command-%u", ++session->commands);
 	error = pg_environment_spawn(session->environment, &spawn, &pid, err);
-	if (error) {
+	if (error == -ECANCELED && run_waiter_ended(session->waiter)) {
+		*ret_status = PG_EXIT_SIGNAL + session->waiter->ended;
+		return 0;
+	}
+	if (error && spawn.not_executable) {
 		pg_log_error("%s", err->text);
 		*ret_status = spawn_status(error);
 		return 0;
 	}
+	if (error)
+		return error;
 	error = run_wait(session->waiter, session->host, pid, ret_status, err);
 	if (error)
 		return error;

@@ -16,14 +16,19 @@
 static const int left_alone[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,
 				 SIGABRT, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD};
 
+static const int asking_to_end[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
 static bool asks_to_end(int number)
 {
-	return number == SIGHUP || number == SIGINT || number == SIGQUIT || number == SIGTERM;
+	for (size_t i = 0; i < PG_ARRAY_SIZE(asking_to_end); i++)
+		if (number == asking_to_end[i])
+			return true;
+	return false;
 }
 
 int run_waiter_open(struct run_waiter *waiter, struct pg_error *err)
 {
-	sigset_t set;
+	sigset_t set, ending;
 
 	/* Inherited as ignored, it would take the children away before they are waited for. */
 	signal(SIGCHLD, SIG_DFL);
@@ -34,7 +39,11 @@ int run_waiter_open(struct run_waiter *waiter, struct pg_error *err)
 	/* SIGPIPE stays blocked and unread: it is about our own standard error. */
 	sigdelset(&set, SIGPIPE);
 	waiter->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (waiter->signal_fd < 0)
+	sigemptyset(&ending);
+	for (size_t i = 0; i < PG_ARRAY_SIZE(asking_to_end); i++)
+		sigaddset(&ending, asking_to_end[i]);
+	waiter->end_fd = signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (waiter->signal_fd < 0 || waiter->end_fd < 0)
 		return pg_fail_errno(err, -errno, "making a descriptor for signals");
 	return 0;
 }
@@ -42,6 +51,7 @@ int run_waiter_open(struct run_waiter *waiter, struct pg_error *err)
 void run_waiter_close(struct run_waiter *waiter)
 {
 	pg_close_fd(&waiter->signal_fd);
+	pg_close_fd(&waiter->end_fd);
 }
 
 /* Reads what has come; pid 0: there is no command to pass it on to. */

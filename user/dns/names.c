@@ -4,7 +4,6 @@
 #include <arpa/nameser.h>
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -12,6 +11,7 @@
 
 #include "answer.h"
 #include "base/clock.h"
+#include "base/wait.h"
 #include "names_private.h"
 #include "schedule.h"
 #include "upstream.h"
@@ -328,21 +328,21 @@ void pg_names_free(struct pg_names *names)
 	free(names);
 }
 
-int pg_names_load(struct pg_names *names, int timeout_ms, struct pg_error *err)
+int pg_names_load(struct pg_names *names, int timeout_ms, int interrupt_fd, struct pg_error *err)
 {
 	uint64_t deadline = pg_monotonic_ns() + (uint64_t)timeout_ms * PG_NSEC_PER_MSEC;
 
 	while (names->unanswered > 0) {
-		struct pollfd poller = {.fd = names->epoll_fd, .events = POLLIN};
 		uint64_t now = pg_monotonic_ns();
 		int r;
 
 		if (now >= deadline)
 			break;
-		r = poll(&poller, 1, (int)((deadline - now) / PG_NSEC_PER_MSEC) + 1);
-		if (r < 0 && errno != EINTR)
-			return pg_fail_errno(err, -errno, "cannot wait for DNS answers");
-		if (r <= 0)
+		r = pg_wait_readable(names->epoll_fd, interrupt_fd,
+				     (int)((deadline - now) / PG_NSEC_PER_MSEC) + 1);
+		if (r < 0)
+			return pg_fail_errno(err, r, "cannot wait for DNS answers");
+		if (r == 0)
 			continue;
 		r = pg_names_process(names, err);
 		if (r < 0)

@@ -53,9 +53,11 @@ static inline void pg_names_freep(struct pg_names **names)
 /*
  * Asks for A and AAAA of every name and waits until all have an answer or timeout_ms has passed.
  * Returns the number of names without any address (each then has pg_names_failure()), or a
- * negative errno. Lookups that are late go on in the background.
+ * negative errno; -ECANCELED if interrupt_fd (-1: none) became readable. Lookups that are late go
+ * on in the background.
  */
-int pg_names_load(struct pg_names *names, int timeout_ms, struct pg_error *err) PG_MUST_CHECK;
+int pg_names_load(struct pg_names *names, int timeout_ms, int interrupt_fd,
+		  struct pg_error *err) PG_MUST_CHECK;
 
 /* Why the name has no address now, as a short text, or NULL if it has one. */
 const char *pg_names_failure(const struct pg_names *names, size_t name);

@@ -61,6 +61,28 @@ int pg_cgroup_populated(int cgroup_fd, bool *ret_populated, struct pg_error *err
 	return 0;
 }
 
+int pg_cgroup_refuse_unfit(int cgroup_fd, const char *path, struct pg_error *err)
+{
+	char type[64], events[256];
+	ssize_t got = read_at(cgroup_fd, "cgroup.type", type, sizeof(type));
+
+	if (got >= 0)
+		got = read_at(cgroup_fd, "cgroup.events", events, sizeof(events));
+	if (got < 0)
+		return pg_fail_errno(err, (int)got, "reading the state of the cgroup %s", path);
+	type[strcspn(type, "\n")] = '\0';
+	if (strcmp(type, "domain") != 0)
+		return pg_fail(err, -EINVAL,
+			       "the cgroup %s has the type \"%s\"; give one of type \"domain\"",
+			       path, type);
+	if (strstr(events, "frozen 1"))
+		return pg_fail(err, -EINVAL,
+			       "the cgroup %s, or one above it, is frozen; write 0 to its"
+			       " cgroup.freeze first",
+			       path);
+	return 0;
+}
+
 static int walk(int cgroup_fd, unsigned int depth, pg_cgroup_visit visit, void *userdata)
 {
 	int fd = openat(cgroup_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

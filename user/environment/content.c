@@ -187,7 +187,8 @@ static int load_names(struct pg_environment *environment,
 			     &environment->names, err);
 	if (error)
 		return error;
-	error = pg_names_load(environment->names, PG_NAMES_LOAD_MS, err);
+	error = pg_names_load(environment->names, PG_NAMES_LOAD_MS, environment->host->interrupt_fd,
+			      err);
 	if (error < 0)
 		return error;
 	for (size_t i = 0; error && i < environment->wanted_count; i++) {

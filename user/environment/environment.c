@@ -130,6 +130,8 @@ static int open_cgroup(struct pg_environment *environment, struct pg_error *err)
 	if (!error)
 		error = pg_cgroup_id(environment->cgroup_fd, &id, err);
 	if (!error)
+		error = pg_cgroup_refuse_unfit(environment->cgroup_fd, path, err);
+	if (!error)
 		error = refuse_used_cgroup(environment, err);
 	if (error)
 		return error;
@@ -195,7 +197,7 @@ static int confine(struct pg_environment *environment, struct pg_error *err)
 {
 	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
 	char pins[sizeof(PG_PIN_ROOT) + 1 + PG_NAME_MAX + 1];
-	int error = pg_records_lock(&records_fd, err);
+	int error = pg_records_lock(environment->host->interrupt_fd, &records_fd, err);
 
 	if (error)
 		return error;
@@ -314,7 +316,7 @@ static int undo(struct pg_environment *environment, struct pg_error *err)
 	if (environment->cgroup_fd >= 0)
 		error = close_and_kill(environment, err);
 	if (!error)
-		error = pg_records_lock(&records_fd, err);
+		error = pg_records_lock(-1, &records_fd, err);
 	if (error)
 		return error;
 	pg_attachment_close(&environment->attachment);

@@ -80,18 +80,23 @@ int pg_environment_close_forbidden(struct pg_environment *environment,
 				   struct pg_error *err) PG_MUST_CHECK;
 
 struct pg_spawn {
-	/* A new cgroup of this name below the Environment's own; it stays until destroy. */
+	/*
+	 * A new cgroup of this name and a random ending, which no earlier command can have
+	 * prepared, below the Environment's own; it stays until destroy.
+	 */
 	const char *cgroup;
 	char *const *argv;
+	/* Set on failure: whether it was executing argv[0] that failed. */
+	bool not_executable;
 };
 
 /*
  * Runs argv[0] (searched in PATH) in the Environment: its first instruction is confined. It is
  * killed if this process dies. Descriptors above 2 are closed in it. On failure to execute,
- * -ENOENT, -EACCES and the like, nothing is left running.
+ * -ENOENT, -EACCES and the like, nothing is left running; nor on -ECANCELED, see pg_host_open().
  */
-int pg_environment_spawn(struct pg_environment *environment, const struct pg_spawn *spawn,
-			 pid_t *ret_pid, struct pg_error *err) PG_MUST_CHECK;
+int pg_environment_spawn(struct pg_environment *environment, struct pg_spawn *spawn, pid_t *ret_pid,
+			 struct pg_error *err) PG_MUST_CHECK;
 
 /* Kills every process of the Environment and waits for their end. */
 int pg_environment_kill(struct pg_environment *environment, size_t *ret_killed,

@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "host_internal.h"
+#include "kernel/mountinfo.h"
 #include "kernel/probe.h"
 #include "steps.h"
 
@@ -20,6 +22,8 @@
 #define CLOSING_PAUSE_MS 50
 /* Events handled in one call, so that the caller's own events get their turn. */
 #define EVENTS_MAX	 16
+/* A line for each cgroup hierarchy, each with a path. */
+#define PROC_FILE_MAX	 (64UL * 1024)
 
 int pg_host_add_source(struct pg_host *host, int fd, struct pg_source *source, struct pg_error *err)
 {
@@ -160,7 +164,29 @@ void pg_host_warn(const struct pg_host *host, const char *code, const char *mess
 		host->warning(host->warning_userdata, code, message);
 }
 
-int pg_host_open(pg_warning warning, void *userdata, struct pg_host **ret_host,
+/* Looks through the records, before anything is made: for where we are, and for orphans. */
+static int settle_records(struct pg_host *host, struct pg_error *err)
+{
+	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
+	pg_autofree char *text = NULL, *own = NULL;
+	size_t size;
+	int error;
+
+	error = pg_file_read("/proc/self/cgroup", PROC_FILE_MAX, &text, &size, err);
+	if (error)
+		return error;
+	error = pg_cgroup2_path(text, &own);
+	if (error)
+		return pg_fail_errno(err, error, "finding the own cgroup in /proc/self/cgroup");
+	error = pg_records_lock(host->interrupt_fd, &records_fd, err);
+	if (!error)
+		error = pg_records_refuse_inside(records_fd, own, err);
+	if (!error)
+		error = pg_orphans_end(host, records_fd, err);
+	return error;
+}
+
+int pg_host_open(pg_warning warning, void *userdata, int interrupt_fd, struct pg_host **ret_host,
 		 struct pg_error *err)
 {
 	PG_CLEANUP(pg_host_freep) struct pg_host *host = calloc(1, sizeof(*host));
@@ -172,6 +198,7 @@ int pg_host_open(pg_warning warning, void *userdata, struct pg_host **ret_host,
 	LIST_INIT(&host->environments);
 	host->warning = warning;
 	host->warning_userdata = userdata;
+	host->interrupt_fd = interrupt_fd;
 	host->cgroup_mount_fd = host->epoll_fd = host->aging_fd = host->closing_fd = -1;
 	error = pg_probe_required(err);
 	if (!error)
@@ -186,7 +213,7 @@ int pg_host_open(pg_warning warning, void *userdata, struct pg_host **ret_host,
 		return pg_fail_errno(err, -errno, "making the event loop");
 	error = open_cgroup_mount(host, err);
 	if (!error)
-		error = pg_orphans_end(host, err);
+		error = settle_records(host, err);
 	if (!error)
 		error = pg_kernel_open(&host->kernel, err);
 	if (error)

@@ -20,9 +20,13 @@ typedef void (*pg_warning)(void *userdata, const char *code, const char *message
 /*
  * Checks that enforcement is possible, loads the programs, and ends what processes killed before
  * this one have left behind: their trees are killed, their cgroups and pins removed. What cannot be
- * removed stays confined and gives a warning. warning may be NULL.
+ * removed stays confined and gives a warning. warning may be NULL. Refuses to work from inside of
+ * an Environment (-EBUSY): what it starts would be in another cgroup, so it would get out.
+ *
+ * When interrupt_fd (-1: none) is readable, waits of this call, of pg_environment_create() and of
+ * pg_environment_spawn() end with -ECANCELED. It stays the caller's.
  */
-int pg_host_open(pg_warning warning, void *userdata, struct pg_host **ret_host,
+int pg_host_open(pg_warning warning, void *userdata, int interrupt_fd, struct pg_host **ret_host,
 		 struct pg_error *err) PG_MUST_CHECK;
 
 /* All Environments must have been destroyed. */

@@ -28,6 +28,7 @@ struct pg_host {
 	char *cgroup_mount;
 	int cgroup_mount_fd;
 	int epoll_fd;
+	int interrupt_fd;	  /* readable: give up what takes long; -1: none; not owned */
 	int aging_fd, closing_fd; /* timers */
 	struct pg_source events, aging, closing;
 	uint64_t closed_at; /* when stranded connections were closed last */
@@ -109,7 +110,7 @@ int pg_spawn_function(int cgroup_fd, int (*function)(void *userdata), void *user
 		      pid_t *ret_pid, struct pg_error *err) PG_MUST_CHECK;
 
 /* orphan.c */
-int pg_orphans_end(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
+int pg_orphans_end(struct pg_host *host, int records_fd, struct pg_error *err) PG_MUST_CHECK;
 /* Ends the tree and removes pins, cgroup and record; links of this process must be closed. */
 int pg_remains_remove(struct pg_host *host, int records_fd, const struct pg_record *record,
 		      struct pg_error *err) PG_MUST_CHECK;

@@ -88,17 +88,10 @@ static int end_orphan(void *userdata, const struct pg_record *record, struct pg_
 	return 0;
 }
 
-int pg_orphans_end(struct pg_host *host, struct pg_error *err)
+int pg_orphans_end(struct pg_host *host, int records_fd, struct pg_error *err)
 {
-	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
-	struct orphans orphans = {.host = host};
-	int error = pg_records_lock(&records_fd, err);
+	struct orphans orphans = {host, records_fd};
+	int error = pg_records_visit_orphans(records_fd, end_orphan, &orphans, err);
 
-	if (error)
-		return error;
-	orphans.records_fd = records_fd;
-	error = pg_records_visit_orphans(records_fd, end_orphan, &orphans, err);
-	if (error)
-		return pg_error_prefix(err, "cleaning up after a killed process");
-	return 0;
+	return error ? pg_error_prefix(err, "cleaning up after a killed process") : 0;
 }

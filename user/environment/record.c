@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/wait.h"
 
 #define RECORD_FILE "environment"
 #define RECORD_NEW  "environment.new"
@@ -26,9 +26,9 @@ bool pg_record_name_valid(const char *name)
 }
 
 /* Another process holds the lock for milliseconds as a rule; one that was stopped, for ever. */
-static int lock_records(int fd, uint64_t deadline, struct pg_error *err)
+static int lock_records(int fd, uint64_t deadline, int interrupt_fd, struct pg_error *err)
 {
-	const struct timespec pause = {.tv_nsec = 2 * PG_NSEC_PER_MSEC};
+	const int pause_ms = 2;
 
 	while (flock(fd, LOCK_EX | LOCK_NB)) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
@@ -38,12 +38,15 @@ static int lock_records(int fd, uint64_t deadline, struct pg_error *err)
 				       "another process holds the lock of %s for over %d s; is a"
 				       " phasegate stopped? ('fuser -v %s' names it)",
 				       PG_RECORD_ROOT, PG_RECORDS_LOCK_MS / 1000, PG_RECORD_ROOT);
-		nanosleep(&pause, NULL);
+		if (pg_wait_readable(-1, interrupt_fd, pause_ms) == -ECANCELED)
+			return pg_fail(err, -ECANCELED,
+				       "a signal ended the wait for the lock of %s",
+				       PG_RECORD_ROOT);
 	}
 	return 0;
 }
 
-int pg_records_lock(int *ret_fd, struct pg_error *err)
+int pg_records_lock(int interrupt_fd, int *ret_fd, struct pg_error *err)
 {
 	const uint64_t deadline = pg_monotonic_ns() + PG_RECORDS_LOCK_MS * PG_NSEC_PER_MSEC;
 
@@ -60,7 +63,7 @@ int pg_records_lock(int *ret_fd, struct pg_error *err)
 			continue;
 		if (fd < 0)
 			return pg_fail_errno(err, -errno, "opening %s", PG_RECORD_ROOT);
-		error = lock_records(fd, deadline, err);
+		error = lock_records(fd, deadline, interrupt_fd, err);
 		if (error)
 			return error;
 		/* The one who had the lock before may have removed the directory. */
@@ -172,6 +175,27 @@ static int refuse_overlap(void *userdata, int record_fd, const char *name, struc
 			       " another, or end that one first",
 			       cgroup, other.cgroup, name);
 	return 0;
+}
+
+static int refuse_inside(void *userdata, int record_fd, const char *name, struct pg_error *err)
+{
+	const char *cgroup = userdata;
+	PG_CLEANUP(pg_record_clear) struct pg_record other = {};
+	int error = read_record(record_fd, name, &other, err);
+
+	if (error)
+		return error == -ENOENT ? 0 : error;
+	if (is_within(cgroup, other.cgroup))
+		return pg_fail(err, -EBUSY,
+			       "this process is already inside the Environment %s, whose policy a"
+			       " command in a new cgroup would leave; start it outside of %s",
+			       name, other.cgroup);
+	return 0;
+}
+
+int pg_records_refuse_inside(int records_fd, const char *cgroup, struct pg_error *err)
+{
+	return visit_records(records_fd, refuse_inside, (void *)cgroup, err);
 }
 
 static int write_record(int record_fd, const struct pg_record *record, struct pg_error *err)

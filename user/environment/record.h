@@ -23,9 +23,10 @@ bool pg_record_name_valid(const char *name);
 
 /*
  * Takes the lock under which Environments are made and removed; *ret_fd is the directory of the
- * records. Held only while cgroups and pins change. -ETIMEDOUT after PG_RECORDS_LOCK_MS.
+ * records. Held only while cgroups and pins change. -ETIMEDOUT after PG_RECORDS_LOCK_MS;
+ * -ECANCELED if interrupt_fd (-1: none) becomes readable first.
  */
-int pg_records_lock(int *ret_fd, struct pg_error *err) PG_MUST_CHECK;
+int pg_records_lock(int interrupt_fd, int *ret_fd, struct pg_error *err) PG_MUST_CHECK;
 /* Gives the lock back and removes the directory if it holds nothing. */
 void pg_records_unlock(int *records_fd);
 
@@ -45,6 +46,9 @@ void pg_record_clear(struct pg_record *record);
  */
 int pg_record_create(int records_fd, const struct pg_record *record, int *ret_fd,
 		     struct pg_error *err) PG_MUST_CHECK;
+/* -EBUSY if the cgroup is an Environment's, or below one. */
+int pg_records_refuse_inside(int records_fd, const char *cgroup,
+			     struct pg_error *err) PG_MUST_CHECK;
 int pg_record_remove(int records_fd, const char *name, struct pg_error *err) PG_MUST_CHECK;
 
 /* Calls back for each record whose owner is dead; the callback removes it. */

@@ -4,15 +4,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/wait.h"
 #include "steps.h"
 
 /* fork() into the cgroup: the child's first instruction is confined already (Linux 5.7). */
@@ -78,24 +81,50 @@ static void execute(char *const *argv, int report_fd)
 	(void)!write(report, &error, sizeof(error));
 }
 
-static int make_child_cgroup(const struct pg_environment *environment, const char *name,
+/*
+ * A command that sees the cgroups could have made one of a name that it foresees, and frozen it:
+ * so the name is random, and one that exists is not taken.
+ */
+static int make_child_cgroup(const struct pg_environment *environment, const char *stem,
 			     int *ret_fd, struct pg_error *err)
 {
-	if (mkdirat(environment->cgroup_fd, name, 0755) && errno != EEXIST)
+	char name[64];
+	uint32_t random;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return pg_fail_errno(err, -errno, "drawing a random name");
+	snprintf(name, sizeof(name), "%s-%08" PRIx32, stem, random);
+	if (mkdirat(environment->cgroup_fd, name, 0755))
 		return pg_fail_errno(err, -errno, "making the cgroup %s/%s",
 				     environment->record.cgroup, name);
 	return pg_cgroup_open(environment->cgroup_fd, name, ret_fd, err);
 }
 
-int pg_environment_spawn(struct pg_environment *environment, const struct pg_spawn *spawn,
-			 pid_t *ret_pid, struct pg_error *err)
+/* Waits for the child's report: 0 once it has executed, or the negative errno that kept it. */
+static int wait_executed(int read_fd, int interrupt_fd, bool *ret_not_executable)
+{
+	int child_error, error;
+
+	do
+		error = pg_wait_readable(read_fd, interrupt_fd, -1);
+	while (!error);
+	if (error < 0)
+		return error;
+	if (read(read_fd, &child_error, sizeof(child_error)) != (ssize_t)sizeof(child_error))
+		return 0;
+	*ret_not_executable = true;
+	return -child_error;
+}
+
+int pg_environment_spawn(struct pg_environment *environment, struct pg_spawn *spawn, pid_t *ret_pid,
+			 struct pg_error *err)
 {
 	pg_autoclose int cgroup_fd = -1, read_fd = -1, write_fd = -1;
 	const pid_t parent = getpid();
-	int pipe_fds[2], child_error = 0, error;
-	ssize_t got;
+	int pipe_fds[2], error;
 	pid_t pid;
 
+	spawn->not_executable = false;
 	error = make_child_cgroup(environment, spawn->cgroup, &cgroup_fd, err);
 	if (error)
 		return error;
@@ -113,12 +142,11 @@ int pg_environment_spawn(struct pg_environment *environment, const struct pg_spa
 		_exit(1);
 	}
 	pg_close_fd(&write_fd);
-	do
-		got = read(read_fd, &child_error, sizeof(child_error));
-	while (got < 0 && errno == EINTR);
-	if (got == (ssize_t)sizeof(child_error)) {
+	error = wait_executed(read_fd, environment->host->interrupt_fd, &spawn->not_executable);
+	if (error) {
+		kill(pid, SIGKILL); /* which ends a frozen one, too */
 		waitpid(pid, NULL, 0);
-		return pg_fail_errno(err, -child_error, "executing %s", spawn->argv[0]);
+		return pg_fail_errno(err, error, "executing %s", spawn->argv[0]);
 	}
 	*ret_pid = pid;
 	pg_step(PG_STEP_SPAWNED);

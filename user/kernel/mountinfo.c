@@ -118,6 +118,22 @@ int pg_mountinfo_find(const char *text, const char *type, pg_mount_usable usable
 	return 0;
 }
 
+/* 0::/path; the kernel does not escape it, and no other line begins so. */
+int pg_cgroup2_path(const char *text, char **ret_path)
+{
+	struct word rest = {text, strlen(text)};
+
+	while (rest.size > 0) {
+		struct word line = take_word(&rest, '\n');
+
+		if (line.size < 4 || memcmp(line.text, "0::/", 4) != 0)
+			continue;
+		*ret_path = strndup(line.text + 3, line.size - 3);
+		return *ret_path ? 0 : -ENOMEM;
+	}
+	return -ENOENT;
+}
+
 /* 4:memory,net_cls:/path; the line of cgroup2 names no controller. */
 bool pg_cgroup_v1_has(const char *text, const char *controller)
 {

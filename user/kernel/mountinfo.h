@@ -18,5 +18,11 @@ typedef bool (*pg_mount_usable)(void *userdata, const char *point);
 int pg_mountinfo_find(const char *text, const char *type, pg_mount_usable usable, void *userdata,
 		      char **ret_point) PG_MUST_CHECK;
 
+/*
+ * The path of the process in the cgroup2 hierarchy. -ENOENT if it has none. The caller frees
+ * *ret_path.
+ */
+int pg_cgroup2_path(const char *text, char **ret_path) PG_MUST_CHECK;
+
 /* Whether the controller is in a cgroup v1 hierarchy, by the lines of /proc/PID/cgroup. */
 bool pg_cgroup_v1_has(const char *text, const char *controller);

@@ -89,7 +89,7 @@ static void expect_load(struct fake_rule *rules, size_t rule_count, const char *
 	fake_bind(&server);
 	fake_start(&server);
 	names = open_names(&once, &server.endpoint, 1, texts, count, &told);
-	r = pg_names_load(names, PATIENCE_MS, NULL);
+	r = pg_names_load(names, PATIENCE_MS, -1, NULL);
 	cr_expect_eq(r, failure ? 1 : 0, "%d names failed", r);
 	cr_expect_str_eq(told.text, expected);
 	if (failure)
@@ -317,7 +317,7 @@ Test(names, an_address_that_cannot_be_stored_is_a_failure)
 	fake_start(&server);
 	names = open_names(&quick, &server.endpoint, 1, api, 1, &told);
 	told.result = -ENOSPC;
-	cr_expect_eq(pg_names_load(names, PATIENCE_MS, NULL), 1);
+	cr_expect_eq(pg_names_load(names, PATIENCE_MS, -1, NULL), 1);
 	cr_expect_str_eq(pg_names_failure(names, 0), "its addresses could not be stored");
 	/* It is tried again, and then there is room. */
 	told.result = 0;
@@ -342,7 +342,7 @@ Test(names, refresh_not_before_the_floor)
 	fake_bind(&server);
 	fake_start(&server);
 	names = open_names(&quick, &server.endpoint, 1, api, 1, &told);
-	cr_expect_eq(pg_names_load(names, PATIENCE_MS, NULL), 0);
+	cr_expect_eq(pg_names_load(names, PATIENCE_MS, -1, NULL), 0);
 	RUN_UNTIL(names, told.count >= 4);
 	cr_expect_str_eq(told.text, "0:192.0.2.1/0 0:192.0.2.1/0 0:192.0.2.1/0 0:192.0.2.1/0 ");
 	/* The time of the answer varies, that of the question is what the floor is about. */
@@ -369,7 +369,7 @@ Test(names, a_failed_name_is_tried_again)
 	fake_bind(&server);
 	fake_start(&server);
 	names = open_names(&quick, &server.endpoint, 1, api, 1, &told);
-	cr_expect_eq(pg_names_load(names, PATIENCE_MS, NULL), 1);
+	cr_expect_eq(pg_names_load(names, PATIENCE_MS, -1, NULL), 1);
 	cr_expect_str_eq(pg_names_failure(names, 0), "there is no such name");
 	RUN_UNTIL(names, told.count >= 1);
 	cr_expect_str_eq(told.text, "0:192.0.2.1/60 ");
@@ -394,7 +394,7 @@ Test(names, a_name_that_vanishes_has_no_address)
 	fake_bind(&server);
 	fake_start(&server);
 	names = open_names(&quick, &server.endpoint, 1, api, 1, &told);
-	cr_expect_eq(pg_names_load(names, PATIENCE_MS, NULL), 0);
+	cr_expect_eq(pg_names_load(names, PATIENCE_MS, -1, NULL), 0);
 	RUN_UNTIL(names, pg_names_failure(names, 0));
 	cr_expect_str_eq(pg_names_failure(names, 0), "there is no such name");
 	cr_expect_str_eq(told.text, "0:192.0.2.1/0 0:192.0.2.1/0 ");

@@ -80,7 +80,7 @@ Test(names_servers, dead_first_server)
 	names = open_names((struct pg_endpoint[]){dead.endpoint, alive.endpoint}, 2, texts,
 			   text_count, &learned);
 	start = pg_monotonic_ns();
-	cr_expect_eq(pg_names_load(names, PATIENCE_MS, NULL), 0);
+	cr_expect_eq(pg_names_load(names, PATIENCE_MS, -1, NULL), 0);
 	took = since_ms(start);
 	cr_expect_eq(learned, text_count);
 	/* Only the first names wait for it: 16 rounds of time-outs would be 3.2 s. */
@@ -104,7 +104,7 @@ Test(names_servers, closed_port_first)
 	fake_start(&alive);
 	names = open_names((struct pg_endpoint[]){closed.endpoint, alive.endpoint}, 2, api, 1,
 			   &learned);
-	cr_expect_eq(pg_names_load(names, PATIENCE_MS, NULL), 0);
+	cr_expect_eq(pg_names_load(names, PATIENCE_MS, -1, NULL), 0);
 	cr_expect_eq(learned, 1);
 	pg_names_free(names);
 	fake_stop(&alive);
@@ -119,7 +119,7 @@ Test(names_servers, only_a_closed_port)
 	fake_bind(&closed);
 	fake_close(&closed);
 	names = open_names(&closed.endpoint, 1, api, 1, &learned);
-	cr_expect_eq(pg_names_load(names, PATIENCE_MS, NULL), 1);
+	cr_expect_eq(pg_names_load(names, PATIENCE_MS, -1, NULL), 1);
 	cr_expect_str_eq(pg_names_failure(names, 0), "no server can be reached");
 	pg_names_free(names);
 }
@@ -132,7 +132,7 @@ Test(names_servers, no_server_answers)
 
 	fake_bind(&dead);
 	names = open_names(&dead.endpoint, 1, api, 1, &learned);
-	cr_expect_eq(pg_names_load(names, PATIENCE_MS, NULL), 1);
+	cr_expect_eq(pg_names_load(names, PATIENCE_MS, -1, NULL), 1);
 	cr_expect_str_eq(pg_names_failure(names, 0), "no server answers");
 	pg_names_free(names);
 	fake_close(&dead);
@@ -149,7 +149,7 @@ Test(names_servers, load_does_not_wait_longer_than_told)
 	fake_bind(&dead);
 	names = open_names(&dead.endpoint, 1, texts, MANY, &learned);
 	start = pg_monotonic_ns();
-	cr_expect_eq(pg_names_load(names, 300, NULL), MANY);
+	cr_expect_eq(pg_names_load(names, 300, -1, NULL), MANY);
 	took = since_ms(start);
 	cr_expect(took >= 300 && took < 1000, "%lu ms", took);
 	cr_expect_str_eq(pg_names_failure(names, MANY - 1), "no answer yet");
@@ -168,7 +168,7 @@ Test(names_servers, late_answers_count_in_the_background)
 	late = (struct fake_server){.other = &any};
 	fake_bind(&late);
 	names = open_names(&late.endpoint, 1, api, 1, &learned);
-	cr_expect_eq(pg_names_load(names, 1, NULL), 1);
+	cr_expect_eq(pg_names_load(names, 1, -1, NULL), 1);
 	cr_expect_str_eq(pg_names_failure(names, 0), "no answer yet");
 	fake_start(&late);
 	while (pg_names_failure(names, 0)) {
@@ -194,7 +194,7 @@ Test(names_servers, queries_in_flight_are_bounded)
 	fake_bind(&server);
 	fake_start(&server);
 	names = open_names(&server.endpoint, 1, texts, text_count, &learned);
-	cr_expect_eq(pg_names_load(names, PATIENCE_MS, NULL), 0);
+	cr_expect_eq(pg_names_load(names, PATIENCE_MS, -1, NULL), 0);
 	cr_expect_eq(learned, text_count);
 	pg_names_free(names);
 	fake_stop(&server);
@@ -216,7 +216,7 @@ Test(names_servers, a_hundred_thousand_names)
 	fake_start(&server);
 	names = open_names(&server.endpoint, 1, texts, MANY, &learned);
 	start = pg_monotonic_ns();
-	cr_expect_eq(pg_names_load(names, 100000, NULL), 0);
+	cr_expect_eq(pg_names_load(names, 100000, -1, NULL), 0);
 	cr_log_info("%d names in %lu ms", MANY, since_ms(start));
 	cr_expect_eq(learned, MANY);
 	pg_names_free(names);
@@ -233,7 +233,7 @@ Test(names_servers, nothing_to_ask)
 	size_t learned;
 
 	names = open_names(&server, 1, NULL, 0, &learned);
-	cr_expect_eq(pg_names_load(names, PATIENCE_MS, NULL), 0);
+	cr_expect_eq(pg_names_load(names, PATIENCE_MS, -1, NULL), 0);
 	pg_names_free(names);
 	cr_expect_eq(pg_names_new(NULL, 0, api, 1, count, &learned, &names, &err), -EINVAL);
 }

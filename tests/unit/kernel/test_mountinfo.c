@@ -127,3 +127,15 @@ Test(cgroup_v1, controllers)
 	cr_assert_not(pg_cgroup_v1_has("0::/\n", "net_cls"));
 	cr_assert_not(pg_cgroup_v1_has("", "net_cls"));
 }
+
+Test(cgroup_v2, own_path)
+{
+	pg_autofree char *path = NULL, *root = NULL, *none = NULL;
+
+	cr_assert_eq(pg_cgroup2_path("9:name=systemd:/\n0::/a b/c:d\n", &path), 0);
+	cr_assert_str_eq(path, "/a b/c:d");
+	cr_assert_eq(pg_cgroup2_path("0::/", &root), 0);
+	cr_assert_str_eq(root, "/");
+	cr_assert_eq(pg_cgroup2_path("10::/x\n4:memory:/0::/\n0::\n", &none), -ENOENT);
+	cr_assert_eq(pg_cgroup2_path("", &none), -ENOENT);
+}
