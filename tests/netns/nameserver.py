@@ -12,14 +12,14 @@ HOSTS = {NAME: (A4, A6), OTHER: (B4, B6)}
 
 
 class Nameserver:
-    def __init__(self, lab, port=53, hosts=None):
+    def __init__(self, lab, port=53, hosts=None, options=("--log-queries",)):
         words = ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv",
-                 "--no-hosts", "--pid-file=", "--log-queries", "--log-facility=-",
+                 "--no-hosts", "--pid-file=", "--log-facility=-",
                  "--bind-interfaces", "--except-interface=lo", f"--port={port}",
                  f"--listen-address={R4}", f"--listen-address={R6}", "--user=root",
                  "--local=/example.com/",
                  *("--host-record=" + ",".join((name, *addresses))
-                   for name, addresses in (hosts or HOSTS).items())]
+                   for name, addresses in (hosts or HOSTS).items()), *options]
         self.process = subprocess.Popen(dying_with_us(*lab.server.command(*words)),
                                         stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
         started.add(self.process.pid)

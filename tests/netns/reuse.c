@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cgroup that an Environment had, used again by the same process, whose header storage still
- * knows it: destroy must have closed it, and create must find it closed. Then names that are taken.
+ * knows it: destroy must have closed it, and create must find it closed. Then names that are taken,
+ * and learned addresses in more than their room.
  * usage: reuse CGROUP (absolute below the cgroup2 mount)
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "environment/cgroup.h"
 #include "kernel/attach.h"
+#include "kernel/set.h"
 #include "support.h"
 
 static void create(struct confinement *confinement, const char *cgroup)
@@ -73,6 +77,35 @@ static struct pg_header header_after_attach(struct pg_host *host, const char *cg
 	return header;
 }
 
+/* Expired learned addresses make room for new ones, and only they do. */
+static void check_learned(struct pg_host *host)
+{
+	struct pg_kernel *kernel = pg_host_kernel(host);
+	const uint64_t past = 1, future = pg_boottime_ns() + 3600 * PG_NSEC_PER_SEC;
+	struct pg_kernel_learned learned = {.fd = -1};
+	struct pg_addr addr[7];
+	struct pg_error err = {0};
+
+	for (size_t i = 0; i < PG_ARRAY_SIZE(addr); i++)
+		addr[i] = pg_addr_from_v4(htonl(0xc6336400U + (uint32_t)i));
+	if (pg_learned_create(kernel, 4, &learned, &err) < 0)
+		fail("%s", err.text);
+	for (size_t i = 0; i < 4; i++)
+		if (pg_learned_add(&learned, &addr[i], i < 2 ? past : future, &err) < 0)
+			fail("address %zu: %s", i, err.text);
+	if (!pg_learned_contains(&learned, &addr[0], true))
+		fail("an expired address goes before there is need");
+	for (size_t i = 4; i < 6; i++)
+		if (pg_learned_add(&learned, &addr[i], future, &err) < 0)
+			fail("address %zu: %s", i, err.text);
+	if (pg_learned_add(&learned, &addr[6], future, &err) != -E2BIG)
+		fail("a full set takes more");
+	for (size_t i = 0; i < 6; i++)
+		if (pg_learned_contains(&learned, &addr[i], true) != (i >= 2))
+			fail("address %zu", i);
+	pg_learned_destroy(kernel, &learned);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct pg_header zero;
@@ -95,6 +128,7 @@ int main(int argc, char **argv)
 	}
 	check_taken(&confinement, pg_host_cgroup_mount(confinement.host));
 	check_taken(&confinement, "/sys/fs/bpf");
+	check_learned(confinement.host);
 	create(&confinement, argv[1]);
 	confine_end(&confinement);
 	puts("reuse: closed each time");

@@ -124,6 +124,35 @@ class Dns(NetTest):
             self.assertEqual(status, 0)
             self.assertIn(MISSING, agent.stderr)
 
+    def warnings(self, code, *names, resolver=R4):
+        run = self.run_command("--policy", policy(run=allowlist(*names)), "--resolver", resolver,
+                               "--", "true")
+        self.assertEqual(run.finish()[0], 0, run.stderr)
+        return [e["message"] for e in run.events if e["event"] == "warning" and e["code"] == code]
+
+    def test_few_warnings_for_many_names(self):
+        for count in (10, 11, 30):
+            names = [f"missing{i:02}.example.com" for i in range(count)]
+            messages = self.warnings("unresolved", NAME, *names)
+            self.assertEqual(len(messages), min(count, 11))
+            for name, message in zip(names[:10], messages):
+                self.assertIn(name, message)
+            if count > 10:
+                self.assertEqual(messages[10], f"{count - 10} more names have no address")
+
+    def test_one_warning_for_a_name_whose_addresses_have_no_room(self):
+        """4096 of them have; four names fit, the fifth in part, the sixth not at all."""
+        with tempfile.NamedTemporaryFile("w", suffix=".hosts") as hosts:
+            for name in range(6):
+                for i in range(1000):
+                    hosts.write(f"198.18.{name * 8 + i // 250}.{i % 250 + 1} many{name}.example.com\n")
+            hosts.flush()
+            Nameserver(self.lab, 5353, options=(f"--addn-hosts={hosts.name}",))
+            messages = self.warnings("learned_full", *(f"many{i}.example.com" for i in range(6)),
+                                     resolver=f"{R4}:5353")
+        self.assertEqual(len(messages), 2, messages)
+        self.assertEqual(len({message.split()[0] for message in messages}), 2)
+
     def test_a_silent_resolver_does_not_block_the_start(self):
         """No one has the resolver's address; loading takes at most 5 s."""
         started = time.monotonic()

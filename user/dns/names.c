@@ -70,6 +70,8 @@ static int take_address(void *userdata, const struct pg_addr *addr, uint32_t ttl
 	struct lookup *lookup = taking->lookup;
 	struct pg_names *names = taking->names;
 
+	if (ttl > PG_NAMES_TTL_MAX_S)
+		ttl = PG_NAMES_TTL_MAX_S;
 	if (!pg_addr_is_learnable(addr)) {
 		lookup->refused++;
 		return 0;

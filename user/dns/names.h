@@ -20,6 +20,12 @@
 #define PG_NAMES_IN_FLIGHT   128
 /* A name is asked again after max(TTL, this), so that TTL 0 cannot make a busy loop. */
 #define PG_NAMES_TTL_FLOOR_S 30
+/*
+ * A TTL counts as at most this, one day, as resolvers do (unbound's default; RFC 8767, 4 lets
+ * them), so that a server cannot fill the room for learned addresses for years, nor keep one
+ * allowed.
+ */
+#define PG_NAMES_TTL_MAX_S   86400
 /* How soon a name that failed is tried again. */
 #define PG_NAMES_RETRY_S     10
 
@@ -27,8 +33,8 @@ struct pg_names;
 
 /*
  * Called for each address of an answer. name is the index into the names given; ttl in seconds as
- * the server said it. Returns 0, or a negative errno if the address could not be stored (which
- * counts as a failed lookup of the name).
+ * the server said it, at most PG_NAMES_TTL_MAX_S. Returns 0, or a negative errno if the address
+ * could not be stored (which counts as a failed lookup of the name).
  */
 typedef int (*pg_names_learned)(void *userdata, size_t name, const struct pg_addr *addr,
 				uint32_t ttl);

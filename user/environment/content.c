@@ -12,6 +12,8 @@
 #define LEARNED_PER_NAME 64
 #define LEARNED_MIN	 4096
 #define LEARNED_MAX	 1048576
+/* Names without an address that are warned of one by one. */
+#define UNRESOLVED_SHOWN 10
 
 static int refuse_wildcards(const struct pg_policy *policy, struct pg_error *err)
 {
@@ -131,7 +133,8 @@ static int collect_names(struct pg_environment *environment, struct pg_error *er
 			if (entries->items[j].kind == PG_ENTRY_HOST &&
 			    strcmp(entries->items[j].name, "localhost") != 0)
 				environment->wanted[count++] =
-					(struct pg_wanted_name){entries->items[j].name, 1U << i};
+					(struct pg_wanted_name){.name = entries->items[j].name,
+								.compiled = 1U << i};
 	}
 	environment->wanted_count = merge_wanted(environment->wanted, count);
 	for (size_t i = 0; i < environment->wanted_count; i++)
@@ -141,24 +144,28 @@ static int collect_names(struct pg_environment *environment, struct pg_error *er
 
 static int store_learned(void *userdata, size_t name, const struct pg_addr *addr, uint32_t ttl)
 {
-	const struct pg_environment *environment = userdata;
+	struct pg_environment *environment = userdata;
+	struct pg_wanted_name *wanted = &environment->wanted[name];
 	const uint64_t seconds =
 		(ttl > PG_LEARNED_FLOOR_S ? ttl : PG_LEARNED_FLOOR_S) + PG_LEARNED_GRACE_S;
 	const uint64_t expires = pg_boottime_ns() + seconds * PG_NSEC_PER_SEC;
 	struct pg_error err = {};
 
 	for (size_t i = 0; i < environment->compiled_count; i++) {
-		const struct pg_compiled *compiled = &environment->compiled[i];
+		struct pg_compiled *compiled = &environment->compiled[i];
 		int error;
 
-		if (!(environment->wanted[name].compiled & 1U << i))
+		if (!(wanted->compiled & 1U << i))
 			continue;
 		error = pg_learned_add(&compiled->learned, addr, expires, &err);
-		if (error) {
-			pg_error_prefix(&err, "%s", environment->wanted[name].name);
+		if (error && !wanted->warned) {
+			wanted->warned = true;
+			pg_error_prefix(&err, "%s (further addresses of it are not reported)",
+					wanted->name);
 			pg_host_warn(environment->host, "learned_full", err.text);
-			return error;
 		}
+		if (error)
+			return error;
 	}
 	return 0;
 }
@@ -170,10 +177,33 @@ static int process_names(void *userdata, struct pg_error *err)
 	return pg_names_process(environment->names, err);
 }
 
+/* A list of thousands may be at fault for one reason, so a few of them say it. */
+static void warn_unresolved(const struct pg_environment *environment, size_t unresolved)
+{
+	char message[512];
+	size_t shown = 0;
+
+	for (size_t i = 0; shown < unresolved && i < environment->wanted_count; i++) {
+		const char *failure = pg_names_failure(environment->names, i);
+
+		if (!failure)
+			continue;
+		if (shown == UNRESOLVED_SHOWN) {
+			snprintf(message, sizeof(message), "%zu more names have no address",
+				 unresolved - shown);
+			pg_host_warn(environment->host, "unresolved", message);
+			return;
+		}
+		snprintf(message, sizeof(message), "%s has no address: %s",
+			 environment->wanted[i].name, failure);
+		pg_host_warn(environment->host, "unresolved", message);
+		shown++;
+	}
+}
+
 static int load_names(struct pg_environment *environment,
 		      const struct pg_environment_options *options, struct pg_error *err)
 {
-	char message[512];
 	int error;
 
 	if (!environment->wanted_count)
@@ -191,15 +221,7 @@ static int load_names(struct pg_environment *environment,
 			      err);
 	if (error < 0)
 		return error;
-	for (size_t i = 0; error && i < environment->wanted_count; i++) {
-		const char *failure = pg_names_failure(environment->names, i);
-
-		if (!failure)
-			continue;
-		snprintf(message, sizeof(message), "%s has no address: %s",
-			 environment->wanted[i].name, failure);
-		pg_host_warn(environment->host, "unresolved", message);
-	}
+	warn_unresolved(environment, (size_t)error);
 	environment->names_source = (struct pg_source){process_names, environment};
 	return pg_host_add_source(environment->host, pg_names_fd(environment->names),
 				  &environment->names_source, err);

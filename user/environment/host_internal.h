@@ -56,6 +56,7 @@ struct pg_compiled {
 struct pg_wanted_name {
 	const char *name;
 	unsigned int compiled; /* bit mask */
+	bool warned;	       /* that there was no room for an address of it */
 };
 
 struct pg_environment {

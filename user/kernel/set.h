@@ -25,6 +25,7 @@ void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set);
 struct pg_kernel_learned {
 	uint32_t slot;
 	int fd;
+	uint64_t full_until; /* nothing in it expires before */
 };
 
 int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
@@ -32,11 +33,11 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *learned);
 
 /*
- * Adds the address, or moves its expiry (CLOCK_BOOTTIME ns) later, never earlier. -E2BIG if the
- * set is full.
+ * Adds the address, or moves its expiry (CLOCK_BOOTTIME ns) later, never earlier. A full set first
+ * loses what has expired and was only draining; -E2BIG if it is full even so.
  */
-int pg_learned_add(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
-		   uint64_t expires, struct pg_error *err) PG_MUST_CHECK;
+int pg_learned_add(struct pg_kernel_learned *learned, const struct pg_addr *addr, uint64_t expires,
+		   struct pg_error *err) PG_MUST_CHECK;
 /* Whether the address is there; draining ones count only if draining is wanted. */
 bool pg_learned_contains(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
 			 bool draining);

@@ -121,6 +121,21 @@ Test(names, both_families)
 	cr_expect_eq(rules[1].asked, 1);
 }
 
+Test(names, ttl_is_capped)
+{
+	struct fake_rule rules[] = {
+		{.name = "api.example.com",
+		 .type = ns_t_a,
+		 .records = {{"api.example.com", ns_t_a, 86400, "192.0.2.1"},
+			     {"api.example.com", ns_t_a, 86401, "192.0.2.2"},
+			     {"api.example.com", ns_t_a, 2147483647, "192.0.2.3"}}},
+		{.name = "api.example.com", .type = ns_t_aaaa},
+	};
+
+	expect_load(rules, 2, api, 1, "0:192.0.2.1/86400 0:192.0.2.2/86400 0:192.0.2.3/86400 ",
+		    NULL);
+}
+
 Test(names, one_family_is_enough)
 {
 	struct fake_rule rules[] = {
