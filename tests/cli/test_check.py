@@ -169,6 +169,41 @@ class Sources(unittest.TestCase):
         status, result = check_json('{"run_network_polcy":"no-network"}', "--env-params")
         self.assertEqual((status, result["errors"][0]["hint"]), (2, "run_network_policy"))
 
+    def test_env_params_without_a_policy(self):
+        for text in ('{"image":"x"}', '{"env":{"run_network_policy":"no-network"}}', "{}"):
+            status, result = check_json(text, "--env-params")
+            self.assertEqual(status, 0)
+            (warning,) = result["warnings"]
+            self.assertEqual(warning["code"], "no_policy_field")
+            self.assertEqual(warning["message"], "no policy field found: every phase is public")
+        for text in ('{"image":"x","run_network_policy":"public"}', '{"network_policy":null}'):
+            self.assertEqual(check_json(text, "--env-params")[1]["warnings"], [])
+        done = phasegate("check", "--env-params", "--policy", "{}", "--policy", ALLOWLIST, "--json")
+        self.assertEqual(json.loads(done.stdout)["warnings"], [])
+        self.assertEqual(check_json("{}")[1]["warnings"], [])
+
+    def test_fields_in_another_spelling(self):
+        for key, field in (
+            ("runNetworkPolicy", "run_network_policy"),
+            ("RUN_NETWORK_POLICY", "run_network_policy"),
+            ("RUN-NETWORK-POLICY", "run_network_policy"),
+            ("run network policy", "run_network_policy"),
+            ("NetworkPolicy", "network_policy"),
+            ("verifier.network.policy", "verifier_network_policy"),
+        ):
+            for arguments in ((), ("--env-params",)):
+                status, result = check_json(json.dumps({key: "no-network"}), *arguments)
+                self.assertEqual(status, 2, key)
+                (error,) = result["errors"]
+                self.assertEqual((error["code"], error["hint"]), ("unknown_field", field))
+        for key in ("docker_network_policy", "policy", "network", "allow_internet"):
+            self.assertEqual(check_json(json.dumps({key: 1}), "--env-params")[0], 0, key)
+
+    def test_standard_input_twice(self):
+        done = phasegate("check", "-", "--policy", "-", stdin=b"{}")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("standard input was read already", done.stderr)
+
     def test_unreadable(self):
         for path in (str(self.folder / "missing"), str(self.folder)):
             done = phasegate("check", path)

@@ -53,6 +53,10 @@ int pg_policy_options_add(struct pg_policy_options *options, const char *argumen
 	if (!sources)
 		return pg_fail_errno(err, -ENOMEM, "cannot read %s", argument);
 	options->sources = sources;
+	for (size_t i = 0; i < options->source_count; i++)
+		if (!strcmp(argument, "-") && !strcmp(sources[i].name, "-"))
+			return pg_fail(err, -EINVAL,
+				       "standard input was read already; \"-\" can be given once");
 	result = read_argument(argument, &sources[options->source_count], err);
 	if (result == 0)
 		options->source_count++;

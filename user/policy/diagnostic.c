@@ -52,6 +52,7 @@ static const char *const code_messages[] = {
 	[PG_DIAG_EMPTY_ALLOWLIST] = "the list is empty, so the phase allows no destination",
 	[PG_DIAG_DUPLICATE_ENTRIES] = "entries that mean the same are merged",
 	[PG_DIAG_ALLOWS_EVERY_ADDRESS] = "the entry allows every address of its family",
+	[PG_DIAG_NO_POLICY_FIELD] = "no policy field found: every phase is public",
 };
 
 const char *pg_diagnostic_code_name(enum pg_diagnostic_code code)

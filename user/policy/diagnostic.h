@@ -43,7 +43,8 @@
 #define PG_POLICY_WARNINGS(X) \
 	X(EMPTY_ALLOWLIST, "empty_allowlist") \
 	X(DUPLICATE_ENTRIES, "duplicate_entries") \
-	X(ALLOWS_EVERY_ADDRESS, "allows_every_address")
+	X(ALLOWS_EVERY_ADDRESS, "allows_every_address") \
+	X(NO_POLICY_FIELD, "no_policy_field")
 
 /*
  * Errors kept of one parse; a hostile document of a million faults must not use memory without

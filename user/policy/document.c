@@ -11,6 +11,7 @@
 #include "entries.h"
 #include "findings.h"
 #include "scan.h"
+#include "suggest.h"
 
 /* Octets shown of the place where a syntax error is. */
 #define EXCERPT_MAX 32
@@ -146,25 +147,6 @@ static int report_key(const struct document *document, enum pg_diagnostic_code c
 	return report(document, code, pointer, key, hint, NULL);
 }
 
-/* The mode that text means but for capitals, "_" or " " instead of "-", or a slip. */
-static const char *suggest_mode(const char *text)
-{
-	char plain[16];
-	size_t i;
-
-	for (i = 0; i < sizeof(plain) - 1 && text[i]; i++) {
-		char c = text[i];
-
-		plain[i] = (char)(c >= 'A' && c <= 'Z'	 ? c - 'A' + 'a'
-				  : c == '_' || c == ' ' ? '-'
-							 : c);
-	}
-	if (text[i])
-		return NULL;
-	plain[i] = '\0';
-	return pg_text_nearest(plain, mode_names, PG_ARRAY_SIZE(mode_names));
-}
-
 static int parse_mode(const struct document *document, const char *pointer, const cJSON *item,
 		      enum pg_mode *ret_mode)
 {
@@ -175,7 +157,8 @@ static int parse_mode(const struct document *document, const char *pointer, cons
 		}
 	}
 	return report(document, PG_DIAG_MODE_UNKNOWN, pointer, item->valuestring,
-		      suggest_mode(item->valuestring), NULL);
+		      pg_suggest_mode(item->valuestring, mode_names, PG_ARRAY_SIZE(mode_names)),
+		      NULL);
 }
 
 /* Notes a /0 range: once a family, so that a list of a million of them is two warnings. */
@@ -305,7 +288,7 @@ static int find_members(const struct document *document, const char *pointer, co
 			i++;
 		if (i == PG_ARRAY_SIZE(inner_keys))
 			result = report_key(document, PG_DIAG_UNKNOWN_FIELD, pointer, item->string,
-					    pg_text_nearest(item->string, inner_keys, i));
+					    pg_suggest_key(item->string, inner_keys, i));
 		else if (found[i])
 			result = report_key(document, PG_DIAG_DUPLICATE_FIELD, pointer,
 					    item->string, NULL);
@@ -407,7 +390,7 @@ static int parse_root(const struct document *document, enum pg_policy_form form,
 		while (phase < PG_PHASE_COUNT && strcmp(item->string, phase_fields[phase]) != 0)
 			phase++;
 		if (phase == PG_PHASE_COUNT) {
-			hint = pg_text_nearest(item->string, phase_fields, PG_PHASE_COUNT);
+			hint = pg_suggest_key(item->string, phase_fields, PG_PHASE_COUNT);
 			if (hint || form == PG_POLICY_BARE)
 				result = report_key(document, PG_DIAG_UNKNOWN_FIELD, "",
 						    item->string, hint);
@@ -415,7 +398,7 @@ static int parse_root(const struct document *document, enum pg_policy_form form,
 			result = report_key(document, PG_DIAG_DUPLICATE_FIELD, "", item->string,
 					    NULL);
 		} else {
-			seen[phase] = true;
+			seen[phase] = document->fields->seen = true;
 			result = parse_field(document, (enum pg_phase)phase, item);
 		}
 		if (result < 0)

@@ -16,6 +16,7 @@ struct pg_field {
 
 struct pg_fields {
 	struct pg_field of[PG_PHASE_COUNT];
+	bool seen; /* any of them, in any document, also null */
 };
 
 void pg_fields_clear(struct pg_fields *fields);

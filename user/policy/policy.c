@@ -200,6 +200,17 @@ static int keep_warnings(struct pg_fields *fields, const struct pg_policy *polic
 	return 0;
 }
 
+/* A harness that keeps the fields elsewhere would have no policy, and not know. */
+static int warn_nothing_found(const struct pg_fields *fields, enum pg_policy_form form,
+			      size_t source_count, struct pg_diagnostics *diagnostics)
+{
+	if (form != PG_POLICY_ENV_PARAMS || fields->seen || !source_count)
+		return 0;
+	return pg_diagnostics_add(diagnostics, &(struct pg_finding){.code = PG_DIAG_NO_POLICY_FIELD,
+								    .source = source_count - 1,
+								    .pointer = ""});
+}
+
 static int parse_all(const struct pg_policy_source *sources, size_t source_count,
 		     const struct pg_policy_addition *additions, size_t addition_count,
 		     enum pg_policy_form form, struct pg_fields *fields,
@@ -219,6 +230,9 @@ static int parse_all(const struct pg_policy_source *sources, size_t source_count
 		if (!policy)
 			return -ENOMEM;
 		resolve(policy, fields);
+		result = warn_nothing_found(fields, form, source_count, diagnostics);
+		if (result < 0)
+			return result;
 	}
 	result = add_all(additions, addition_count, policy, diagnostics);
 	if (result == 0)

@@ -117,6 +117,20 @@ int pg_policy_print_json(FILE *out, const struct pg_policy *policy,
 	return ferror(out) ? -EIO : 0;
 }
 
+void pg_diagnostics_print_event(FILE *out, bool ok, const struct pg_diagnostics *diagnostics,
+				const struct pg_policy_source *sources)
+{
+	fprintf(out, "{\"event\":\"policy\",\"ok\":%s", ok ? "true" : "false");
+	if (!ok) {
+		fputs(",\"errors\":[", out);
+		print_diagnostics_json(out, diagnostics, true, sources);
+		putc(']', out);
+	}
+	fputs(",\"warnings\":[", out);
+	print_diagnostics_json(out, diagnostics, false, sources);
+	fputs("]}\n", out);
+}
+
 static void print_counts(FILE *out, const struct pg_phase_policy *phase)
 {
 	size_t counts[PG_ENTRY_CIDR6 + 1] = {0};

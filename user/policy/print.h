@@ -22,6 +22,13 @@ int pg_phase_policy_print_json(FILE *out, const struct pg_phase_policy *phase,
 void pg_policy_print(FILE *out, const struct pg_policy *policy,
 		     const struct pg_policy_source *sources);
 
+/*
+ * One object, one line: {"event":"policy","ok":...}, with the errors of pg_policy_print_json() if
+ * it is not ok, and its warnings.
+ */
+void pg_diagnostics_print_event(FILE *out, bool ok, const struct pg_diagnostics *diagnostics,
+				const struct pg_policy_source *sources);
+
 /* One block per diagnostic: pointer, value, message, hint. */
 void pg_diagnostics_print(FILE *out, const struct pg_diagnostics *diagnostics,
 			  const struct pg_policy_source *sources);
