@@ -15,6 +15,7 @@ class Commands(unittest.TestCase):
         self.assertRegex(done.stdout, r"\Aphasegate \d+\.\d+\.\d+\n\Z")
 
     def test_help(self):
+        self.assertEqual(phasegate("-V").stdout, phasegate("--version").stdout)
         for arguments in (("--help",), ("help",), ("-h",)):
             done = phasegate(*arguments)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -26,12 +27,34 @@ class Commands(unittest.TestCase):
             done = phasegate(command, "--help")
             self.assertEqual(done.returncode, 0, command)
             self.assertIn(f"phasegate {command}", done.stdout)
+            short = phasegate(command, "-h")
+            self.assertEqual((short.returncode, short.stdout), (0, done.stdout))
 
     def test_nothing(self):
         done = phasegate()
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("usage:", done.stderr)
         self.assertEqual(phasegate("check").returncode, 2)
+
+    def test_bad_options(self):
+        for command in ("check", "run", "doctor"):
+            for words, said in (
+                (("--bogus",), "there is no option --bogus"),
+                (("-x",), "there is no option -x"),
+                (("--json=1",), "no value is taken in --json=1"),
+                (("--log-file",), "--log-file needs a value"),
+            ):
+                done = phasegate(command, *words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertRegex(done.stderr, r"\Aphasegate: (error: )?" + f"{command}: {said}; ")
+                self.assertIn(f"phasegate {command} --help explains", done.stderr)
+
+    def test_run_options_that_can_be_given_once(self):
+        for option in ("--setup", "--run", "--verify", "--phase", "--cgroup"):
+            value = "run" if option == "--phase" else "true"
+            done = phasegate("run", "--policy", "{}", option, value, option, value)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"{option} is given twice", done.stderr)
 
     def test_unknown(self):
         done = phasegate("chekc")

@@ -91,6 +91,7 @@ def test_in_namespaces():
     rows = rows_of(doctor("--json", wrapper=hidden))
     assert rows["cgroup2"]["result"] == "failed", rows["cgroup2"]
     assert "mount -t cgroup2" in rows["cgroup2"]["advice"]
+    assert "nsenter --net=" in rows["cgroup2"]["advice"]
 
 
 def test_usage():

@@ -15,7 +15,7 @@ from phasegate import BINARY, NO_NETWORK, PROBE, PUBLIC, allowlist, policy
 from recorder import PORT
 
 ANY = policy(run=NO_NETWORK)
-USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
+USAGE, REFUSED, NOT_EXECUTABLE, NOT_FOUND = 2, 125, 126, 127
 
 
 class CliRun(NetTest):
@@ -90,6 +90,74 @@ class CliRun(NetTest):
                 self.assertNotEqual(status, 0)
                 self.assertEqual(output, "", run.stderr)
                 self.assertNotEqual(run.stderr.strip(), "")
+
+    def test_json_says_everything(self):
+        """Each line is an object, whatever is wrong."""
+        missing = ("--policy", ANY, "--cgroup", "/pgt-no-such-cgroup", "--", "true")
+        names = ("--policy", policy(run=allowlist("*.example.com")), "--resolver", A4, "--", "true")
+        for words, status, code in (
+                (("--policy", ANY, "--bogus"), USAGE, "usage"), (("--", "true"), USAGE, "usage"),
+                (("--policy", "/nonexistent", "--", "true"), USAGE, "usage"),
+                (missing, REFUSED, "refused"), (names, REFUSED, "refused"),
+                (("--policy", ANY, "--", "no-such-command"), NOT_FOUND, "not_found"),
+                (("--policy", ANY, "--", "/"), NOT_EXECUTABLE, "not_executable")):
+            with self.subTest(words=words):
+                result, _, run = self.status(*words, "--log-level", "debug") \
+                    if "--" not in words else self.status("--log-level", "debug", *words)
+                self.assertEqual(result, status, run.stderr)
+                self.assertEqual(len(run.events), len(run.stderr.splitlines()), run.stderr)
+                (error,) = [e for e in run.events if e["event"] == "error"]
+                self.assertEqual(error["code"], code)
+                self.assertTrue(error["message"])
+
+    def test_json_says_what_is_wrong_with_a_policy(self):
+        status, _, run = self.status("--policy", '{"network_policy":"publik"}', "--", "true")
+        self.assertEqual(status, USAGE)
+        (event,) = run.events
+        self.assertEqual((event["event"], event["ok"], event["warnings"]), ("policy", False, []))
+        (error,) = event["errors"]
+        self.assertEqual((error["code"], error["hint"]), ("mode_unknown", "public"))
+        status, _, run = self.status("--policy", policy(run=allowlist()), "--", "true")
+        self.assertEqual(status, 0)
+        self.assertEqual(run.events[0]["event"], "policy")
+        self.assertEqual(run.events[0]["warnings"][0]["code"], "empty_allowlist")
+        self.assertEqual(len(run.events), len(run.stderr.splitlines()))
+
+    def test_path_of_the_cgroup(self):
+        cgroup = self.make_cgroup("path")
+        self.assertEqual(self.status("--policy", ANY, "--cgroup", cgroup + "/", "--", "true")[0], 0)
+        status, _, run = self.status("--policy", ANY, "--cgroup", cgroups.path_of(cgroup), "--",
+                                     "true")
+        self.assertEqual(status, REFUSED)
+        self.assertIn(f"give the path below the mount: {cgroup}", run.events[0]["message"])
+        for root in ("/", "//", ""):
+            self.assertEqual(self.status("--policy", ANY, "--cgroup", root, "--", "true")[0],
+                             REFUSED)
+
+    def hiding(self, preparation, *words):
+        """Runs in a mount namespace of its own, after a shell script has changed that."""
+        return self.status(command=["unshare", "--mount", "sh", "-c",
+                                    preparation + ' && exec "$@"', "-", BINARY, "run", "--json",
+                                    *words])
+
+    def test_hidden_cgroups(self):
+        status, _, run = self.hiding(f"umount -l {cgroups.mount2()}", "--policy", ANY, "--", "true")
+        self.assertEqual(status, REFUSED, run.stderr)
+        self.assertIn("nsenter --net=", run.stderr)
+
+    def test_nameservers_on_loopback(self):
+        for servers, wanted in ((("127.0.0.53", "198.51.100.99"), 0), (("198.51.100.99",), 0),
+                                (("127.0.0.53", "::1"), USAGE)):
+            with self.subTest(servers=servers), tempfile.NamedTemporaryFile("w") as conf:
+                conf.writelines(f"nameserver {server}\n" for server in servers)
+                conf.flush()
+                status, _, run = self.hiding(f"mount --bind {conf.name} /etc/resolv.conf",
+                                             "--policy", policy(run=allowlist("a.example")), "--",
+                                             "true")
+                self.assertEqual(status, wanted, run.stderr)
+                self.assertEqual("127.0.0.53" in run.stderr, "127.0.0.53" in servers, run.stderr)
+                codes = [event.get("code") for event in run.events]
+                self.assertEqual("loopback_nameserver" in codes, len(servers) == 2 and not wanted)
 
     def test_policy_from_a_file(self):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:

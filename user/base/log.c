@@ -22,6 +22,13 @@ static const char *const level_names[] = {
 static enum pg_log_level stderr_level = PG_LOG_WARNING;
 static enum pg_log_level file_level = PG_LOG_ERROR;
 static int file_fd = -1;
+static pg_log_sink stderr_sink;
+static void *stderr_userdata;
+
+const char *pg_log_level_name(enum pg_log_level level)
+{
+	return level_names[level];
+}
 
 int pg_log_level_parse(const char *name, enum pg_log_level *ret_level)
 {
@@ -37,6 +44,12 @@ int pg_log_level_parse(const char *name, enum pg_log_level *ret_level)
 void pg_log_set_level(enum pg_log_level level)
 {
 	stderr_level = level;
+}
+
+void pg_log_set_sink(pg_log_sink sink, void *userdata)
+{
+	stderr_sink = sink;
+	stderr_userdata = userdata;
 }
 
 int pg_log_open_file(const char *path, enum pg_log_level level, struct pg_error *err)
@@ -101,6 +114,18 @@ static void make_printable(char *line, size_t size)
 	}
 }
 
+static void write_to_stderr(enum pg_log_level level, const char *line, size_t size)
+{
+	char prefix[64];
+
+	if (stderr_sink) {
+		stderr_sink(stderr_userdata, level, line);
+		return;
+	}
+	snprintf(prefix, sizeof(prefix), "phasegate: %s: ", level_names[level]);
+	write_line(STDERR_FILENO, prefix, line, size);
+}
+
 static void write_to_file(enum pg_log_level level, const char *line, size_t size)
 {
 	char prefix[64];
@@ -144,12 +169,8 @@ void pg_log(enum pg_log_level level, const char *format, ...)
 		}
 	}
 	make_printable(line, (size_t)size);
-	if (level <= stderr_level) {
-		char prefix[64];
-
-		snprintf(prefix, sizeof(prefix), "phasegate: %s: ", level_names[level]);
-		write_line(STDERR_FILENO, prefix, line, (size_t)size);
-	}
+	if (level <= stderr_level)
+		write_to_stderr(level, line, (size_t)size);
 	if (file_fd >= 0 && level <= file_level)
 		write_to_file(level, line, (size_t)size);
 	errno = saved_errno;

@@ -20,8 +20,17 @@ enum pg_log_level {
 /* Reads "error", "warning", "info" or "debug". -EINVAL leaves *ret_level untouched. */
 int pg_log_level_parse(const char *name, enum pg_log_level *ret_level) PG_MUST_CHECK;
 
+const char *pg_log_level_name(enum pg_log_level level);
+
 /* Level of standard error; PG_LOG_WARNING until set. */
 void pg_log_set_level(enum pg_log_level level);
+
+/*
+ * Receives each message for standard error, NUL-terminated, instead of the plain line; for programs
+ * whose standard error has another form. NULL: plain lines.
+ */
+typedef void (*pg_log_sink)(void *userdata, enum pg_log_level level, const char *message);
+void pg_log_set_sink(pg_log_sink sink, void *userdata);
 
 /* Appends to the file at path (created 0640, O_CLOEXEC) what is at or above level. */
 int pg_log_open_file(const char *path, enum pg_log_level level, struct pg_error *err) PG_MUST_CHECK;

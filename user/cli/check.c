@@ -2,7 +2,6 @@
 #include "command.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,30 +55,14 @@ struct check {
 	bool help;
 };
 
-/* Says what is wrong and returns a negative errno. */
-static int add_policy(struct check *check, const char *argument)
+static int parse_option(struct check *check, int option, const char *value, struct pg_error *err)
 {
-	struct pg_error err = {0};
-	int result = pg_policy_options_add(&check->policy, argument, &err);
-
-	if (result < 0)
-		fprintf(stderr, "phasegate: %s\n", err.text);
-	return result;
-}
-
-static int parse_option(struct check *check, int option, const char *value)
-{
-	struct pg_error err = {0};
-	int result;
-
 	switch (option) {
+	case 1: /* an argument that is no option's */
 	case CHECK_POLICY:
-		return add_policy(check, value);
+		return pg_policy_options_add(&check->policy, value, err);
 	case CHECK_ALLOW:
-		result = pg_policy_options_allow(&check->policy, value, &err);
-		if (result < 0)
-			fprintf(stderr, "phasegate: %s\n", err.text);
-		return result;
+		return pg_policy_options_allow(&check->policy, value, err);
 	case CHECK_ENV_PARAMS:
 		check->policy.form = PG_POLICY_ENV_PARAMS;
 		return 0;
@@ -90,39 +73,26 @@ static int parse_option(struct check *check, int option, const char *value)
 		check->help = true;
 		return 0;
 	default:
-		return pg_common_option(option, value);
+		return pg_common_option(option, value, err);
 	}
 }
 
-static int parse_options(struct check *check, int argc, char **argv)
+static int parse_options(struct check *check, int argc, char **argv, struct pg_error *err)
 {
-	/* "-" first: arguments are handed out in their order, since documents have one. */
-	for (;;) {
-		int option = getopt_long(argc, argv, "-", long_options, NULL);
-		int result;
+	int option, result = 0;
 
-		if (option < 0)
-			break;
-		result = option == 1 ? add_policy(check, optarg)
-				     : parse_option(check, option, optarg);
-		if (result < 0)
-			return result;
-	}
-	for (; optind < argc; optind++) {
-		int result = add_policy(check, argv[optind]);
-
-		if (result < 0)
-			return result;
-	}
-	if (check->help)
-		return 0;
-	if (check->policy.source_count == 0) {
-		fputs("phasegate: check needs a policy: a file, \"-\" or --policy; "
-		      "phasegate check --help explains\n",
-		      stderr);
-		return -EINVAL;
-	}
-	return pg_common_options_done();
+	/* "-": arguments are handed out in their order, since documents have one. */
+	while (result == 0 && (option = pg_next_option(argc, argv, "-", long_options, err)) != -1)
+		result = option < 0 ? option : parse_option(check, option, optarg, err);
+	for (; result == 0 && optind < argc; optind++)
+		result = pg_policy_options_add(&check->policy, argv[optind], err);
+	if (result < 0 || check->help)
+		return result;
+	if (check->policy.source_count == 0)
+		return pg_fail(err, -EINVAL,
+			       "check needs a policy: a file, \"-\" or --policy; phasegate check"
+			       " --help explains");
+	return pg_common_options_done(err);
 }
 
 static int print_result(const struct check *check, const struct pg_policy *policy,
@@ -163,13 +133,15 @@ static enum pg_exit check_policy(const struct check *check)
 int pg_command_check(int argc, char **argv)
 {
 	struct check check = {0};
-	int result = parse_options(&check, argc, argv);
+	struct pg_error err = {};
 	enum pg_exit status = PG_EXIT_USAGE;
 
-	if (result == 0 && check.help) {
+	if (parse_options(&check, argc, argv, &err) < 0) {
+		fprintf(stderr, "phasegate: %s\n", err.text);
+	} else if (check.help) {
 		print_help();
 		status = PG_EXIT_OK;
-	} else if (result == 0) {
+	} else {
 		status = check_policy(&check);
 	}
 	pg_policy_options_clear(&check.policy);

@@ -2,7 +2,10 @@
 /* The table of commands: one file a command, one row here. */
 #pragma once
 
+#include <getopt.h>
 #include <stdio.h>
+
+#include "base/error.h"
 
 /* Exit statuses, as in docs/phasegate.1.md. A command run by `phasegate run` has its own. */
 enum pg_exit {
@@ -45,10 +48,15 @@ enum pg_common_option {
 	}
 
 /*
- * Handles one of them. Returns 0, or -EINVAL after having said on standard error what is wrong.
- * PG_OPTION_HELP is the command's own business.
+ * getopt_long(3) for the command argv[0], whose long options these are and which has -h besides.
+ * mode is "+" (stop at the first argument), "-" (arguments are option 1) or "". Returns the option,
+ * -1 at the end, or -EINVAL.
  */
-int pg_common_option(int option, const char *value);
+int pg_next_option(int argc, char **argv, const char *mode, const struct option *options,
+		   struct pg_error *err) PG_MUST_CHECK;
+
+/* Handles one of them. PG_OPTION_HELP is the command's own business. */
+int pg_common_option(int option, const char *value, struct pg_error *err) PG_MUST_CHECK;
 
 /* Opens the log file that the options named; call once after all options. */
-int pg_common_options_done(void);
+int pg_common_options_done(struct pg_error *err) PG_MUST_CHECK;

@@ -2,7 +2,7 @@
 /* phasegate doctor: what this host offers, and what to do about what it lacks. */
 #include "command.h"
 
-#include <getopt.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -109,10 +109,11 @@ int pg_command_doctor(int argc, char **argv)
 		PG_COMMON_OPTIONS,
 		{0},
 	};
+	struct pg_error err = {};
 	bool json = false;
-	int option;
+	int option, error = 0;
 
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while (!error && (option = pg_next_option(argc, argv, "", options, &err)) != -1) {
 		switch (option) {
 		case DOCTOR_OPTION_JSON:
 			json = true;
@@ -120,18 +121,17 @@ int pg_command_doctor(int argc, char **argv)
 		case PG_OPTION_HELP:
 			print_help();
 			return PG_EXIT_OK;
-		case '?':
-			return PG_EXIT_USAGE;
 		default:
-			if (pg_common_option(option, optarg) < 0)
-				return PG_EXIT_USAGE;
+			error = option < 0 ? option : pg_common_option(option, optarg, &err);
 		}
 	}
-	if (optind < argc) {
-		fprintf(stderr, "phasegate doctor: unexpected argument \"%s\"\n", argv[optind]);
+	if (!error && optind < argc)
+		error = pg_fail(&err, -EINVAL, "doctor: unexpected argument \"%s\"", argv[optind]);
+	if (!error)
+		error = pg_common_options_done(&err);
+	if (error) {
+		fprintf(stderr, "phasegate: %s\n", err.text);
 		return PG_EXIT_USAGE;
 	}
-	if (pg_common_options_done() < 0)
-		return PG_EXIT_FAILURE;
 	return json ? doctor_json() : doctor_table();
 }

@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 		print_usage(stderr);
 		return PG_EXIT_USAGE;
 	}
-	if (strcmp(argv[1], "--version") == 0) {
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
 		puts("phasegate " PG_VERSION);
 		return PG_EXIT_OK;
 	}

@@ -4,9 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/log.h"
-#include "policy/print.h"
-
 #include "run.h"
 
 static void print_help(void)
@@ -31,7 +28,8 @@ static void print_help(void)
 	      "the\n"
 	      "                            cgroup2 mount) instead of a new one\n"
 	      "  --resolver ADDR[:PORT]    trusted nameserver for host names in the policy, up to\n"
-	      "                            three times (default: those of /etc/resolv.conf)\n"
+	      "                            three times (default: those of /etc/resolv.conf); an\n"
+	      "                            IPv6 address with a port is written [ADDR]:PORT\n"
 	      "  --json                    report in JSON lines on standard error\n"
 	      "  --log-level LEVEL         error, warning (default), info or debug\n"
 	      "  --log-file FILE           append log messages to FILE\n"
@@ -49,15 +47,15 @@ static void forward_warning(void *userdata, const char *code, const char *messag
 	run_report_warning(userdata, code, message);
 }
 
-static int fail(int status, const struct pg_error *err)
+static int fail(struct run_report *report, const char *code, int status, const struct pg_error *err)
 {
-	pg_log_error("%s", err->text);
+	run_report_error(report, code, err);
 	return status;
 }
 
-static int confine_and_run(struct run_options *options, const struct pg_policy *policy)
+static int confine_and_run(struct run_options *options, const struct pg_policy *policy,
+			   struct run_report *report)
 {
-	struct run_report report = {.json = options->json, .policy = policy};
 	struct pg_environment_options environment_options = {
 		.cgroup = options->cgroup,
 		.policy = policy,
@@ -69,52 +67,70 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 	PG_CLEANUP(run_waiter_close) struct run_waiter waiter = RUN_WAITER_INIT;
 	int status;
 
-	if (run_options_choose_resolvers(options, policy, &err))
-		return fail(PG_EXIT_USAGE, &err);
+	if (run_options_choose_resolvers(options, policy, report, &err))
+		return fail(report, "no_resolver", PG_EXIT_USAGE, &err);
 	/* From here on a signal cannot end this process half-way: it is read when there is time. */
 	if (run_waiter_open(&waiter, &err))
-		return fail(PG_EXIT_FAILURE, &err);
+		return fail(report, "failed", PG_EXIT_FAILURE, &err);
 	environment_options.resolvers = options->resolvers;
 	environment_options.resolver_count = options->resolver_count;
-	if (pg_host_open(forward_warning, &report, waiter.end_fd, &host, &err) ||
+	if (pg_host_open(forward_warning, report, waiter.end_fd, &host, &err) ||
 	    pg_environment_create(host, &environment_options, &environment, &err)) {
 		const bool ended = err.number == -ECANCELED && run_waiter_ended(&waiter);
 
 		pg_error_prefix(&err, "nothing was started");
-		return fail(ended ? PG_EXIT_SIGNAL + waiter.ended : PG_EXIT_REFUSED, &err);
+		return ended ? fail(report, "interrupted", PG_EXIT_SIGNAL + waiter.ended, &err)
+			     : fail(report, "refused", PG_EXIT_REFUSED, &err);
 	}
-	run_report_start(&report, environment);
-	status = run_session(options, &report, host, environment, &waiter);
+	run_report_start(report, environment);
+	status = run_session(options, report, host, environment, &waiter);
 	if (pg_environment_destroy(environment, &err)) {
-		pg_log_error("%s", err.text);
+		run_report_error(report, "failed", &err);
 		return status == PG_EXIT_OK ? PG_EXIT_FAILURE : status;
 	}
 	return status;
 }
 
-static int load_policy(const struct run_options *options, struct pg_policy **ret_policy)
+static int load_policy(const struct run_options *options, struct run_report *report,
+		       struct pg_policy **ret_policy)
 {
 	pg_autodiagnostics struct pg_diagnostics diagnostics = {};
+	struct pg_error err = {};
 	int error = pg_policy_options_load(&options->policy, ret_policy, &diagnostics);
 
-	pg_diagnostics_print(stderr, &diagnostics, options->policy.sources);
-	return error;
+	run_report_policy(report, !error, &diagnostics, options->policy.sources);
+	if (error && error != -EINVAL) {
+		pg_fail_errno(&err, error, "cannot load the policy");
+		return fail(report, "failed", PG_EXIT_FAILURE, &err);
+	}
+	return error ? PG_EXIT_USAGE : PG_EXIT_OK;
+}
+
+static int run(struct run_options *options, struct run_report *report)
+{
+	pg_autopolicy struct pg_policy *policy = NULL;
+	int status = load_policy(options, report, &policy);
+
+	if (status != PG_EXIT_OK)
+		return status;
+	report->policy = policy;
+	return confine_and_run(options, policy, report);
 }
 
 int pg_command_run(int argc, char **argv)
 {
 	PG_CLEANUP(run_options_clear) struct run_options options = {.phase = PG_PHASE_RUN};
-	pg_autopolicy struct pg_policy *policy = NULL;
+	PG_CLEANUP(run_report_close) struct run_report report = {};
+	struct pg_error err = {};
+	int error = run_options_parse(&options, argc, argv, &err);
 
-	if (run_options_parse(&options, argc, argv))
-		return PG_EXIT_USAGE;
+	report.json = options.json;
+	run_report_open(&report);
+	if (error)
+		return fail(&report, "usage", PG_EXIT_USAGE, &err);
 	if (options.help) {
 		print_help();
 		return PG_EXIT_OK;
 	}
-	if (pg_common_options_done())
-		return PG_EXIT_USAGE;
-	if (load_policy(&options, &policy))
-		return PG_EXIT_USAGE;
-	return confine_and_run(&options, policy);
+	return run(&options, &report);
 }

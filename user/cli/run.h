@@ -34,18 +34,32 @@ struct run_options {
 	bool help;
 };
 
-/* run_options.c: says what is wrong on standard error; returns a negative errno. */
-int run_options_parse(struct run_options *options, int argc, char **argv) PG_MUST_CHECK;
+struct run_report;
+
+/* run_options.c: .json and .help are set also if something is wrong. */
+int run_options_parse(struct run_options *options, int argc, char **argv,
+		      struct pg_error *err) PG_MUST_CHECK;
 /* Sets .resolvers for a policy that has names, if none were given. */
 int run_options_choose_resolvers(struct run_options *options, const struct pg_policy *policy,
+				 const struct run_report *report,
 				 struct pg_error *err) PG_MUST_CHECK;
 void run_options_clear(struct run_options *options);
 
-/* run_report.c: lines for people or, with json, for machines, on standard error. */
+/*
+ * run_report.c: lines for people or, with json, for machines, on standard error. With json, log
+ * messages become objects, too.
+ */
 struct run_report {
 	bool json;
 	const struct pg_policy *policy;
+	const char *code; /* of the error that is being logged */
 };
+void run_report_open(struct run_report *report);
+void run_report_close(struct run_report *report);
+void run_report_error(struct run_report *report, const char *code, const struct pg_error *err);
+void run_report_policy(const struct run_report *report, bool ok,
+		       const struct pg_diagnostics *diagnostics,
+		       const struct pg_policy_source *sources);
 void run_report_start(const struct run_report *report, const struct pg_environment *environment);
 void run_report_warning(const struct run_report *report, const char *code, const char *message);
 void run_report_switch(const struct run_report *report, const struct pg_switch *change,
@@ -75,6 +89,5 @@ int run_wait(struct run_waiter *waiter, struct pg_host *host, pid_t pid, int *re
 	     struct pg_error *err) PG_MUST_CHECK;
 
 /* run_session.c: all commands, one after the other; returns the exit status. */
-int run_session(const struct run_options *options, const struct run_report *report,
-		struct pg_host *host, struct pg_environment *environment,
-		struct run_waiter *waiter);
+int run_session(const struct run_options *options, struct run_report *report, struct pg_host *host,
+		struct pg_environment *environment, struct run_waiter *waiter);

@@ -2,8 +2,7 @@
 #include "run.h"
 
 #include <errno.h>
-#include <getopt.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "dns/names.h"
 
@@ -52,6 +51,8 @@ static int add_resolver(struct run_options *options, const char *value, struct p
 
 static int set_phase(struct run_options *options, const char *value, struct pg_error *err)
 {
+	if (options->phase_given)
+		return pg_fail(err, -EINVAL, "--phase is given twice");
 	options->phase_given = true;
 	if (pg_phase_parse(value, &options->phase))
 		return pg_fail(err, -EINVAL, "--phase %s: the phases are setup, run and verifier",
@@ -59,7 +60,15 @@ static int set_phase(struct run_options *options, const char *value, struct pg_e
 	return 0;
 }
 
-/* -ENOTSUP: one of the common options. */
+/* The later of two would take effect alone, and a step would be missing. */
+static int set_once(const char **text, const char *value, const char *option, struct pg_error *err)
+{
+	if (*text)
+		return pg_fail(err, -EINVAL, "%s is given twice", option);
+	*text = value;
+	return 0;
+}
+
 static int parse_option(struct run_options *options, int option, char *value, struct pg_error *err)
 {
 	switch (option) {
@@ -73,23 +82,23 @@ static int parse_option(struct run_options *options, int option, char *value, st
 	case RUN_PHASE:
 		return set_phase(options, value, err);
 	case RUN_CGROUP:
-		options->cgroup = value;
-		return 0;
+		return set_once(&options->cgroup, value, "--cgroup", err);
 	case RUN_RESOLVER:
 		return add_resolver(options, value, err);
 	case RUN_JSON:
 		options->json = true;
 		return 0;
 	case RUN_SCRIPT + PG_PHASE_SETUP:
+		return set_once(&options->scripts[PG_PHASE_SETUP], value, "--setup", err);
 	case RUN_SCRIPT + PG_PHASE_RUN:
+		return set_once(&options->scripts[PG_PHASE_RUN], value, "--run", err);
 	case RUN_SCRIPT + PG_PHASE_VERIFIER:
-		options->scripts[option - RUN_SCRIPT] = value;
-		return 0;
+		return set_once(&options->scripts[PG_PHASE_VERIFIER], value, "--verify", err);
 	case PG_OPTION_HELP:
 		options->help = true;
 		return 0;
 	default:
-		return -ENOTSUP;
+		return pg_common_option(option, value, err);
 	}
 }
 
@@ -109,7 +118,8 @@ static int choose_commands(struct run_options *options, char **arguments, struct
 	}
 	if (options->command_count && (arguments[0] || options->phase_given))
 		return pg_fail(err, -EINVAL,
-			       "--setup, --run and --verify exclude a COMMAND and --phase");
+			       "--setup, --run and --verify exclude a COMMAND and --phase;"
+			       " phasegate run --help explains");
 	if (options->command_count) {
 		options->phase = PG_PHASE_SETUP;
 		options->restore = true;
@@ -117,41 +127,73 @@ static int choose_commands(struct run_options *options, char **arguments, struct
 	}
 	if (!arguments[0])
 		return pg_fail(err, -EINVAL,
-			       "run needs a command after \"--\", or --setup, --run or --verify");
+			       "run needs a command after \"--\", or --setup, --run or --verify;"
+			       " phasegate run --help explains");
 	options->commands[options->command_count++] =
 		(struct run_command){options->phase, arguments};
 	return 0;
 }
 
-int run_options_parse(struct run_options *options, int argc, char **argv)
+/* What is wrong with one option is said in JSON, also if --json only follows it. */
+static bool wants_json(char **argv)
 {
-	struct pg_error err = {};
+	for (; *argv && strcmp(*argv, "--") != 0; argv++)
+		if (!strcmp(*argv, "--json"))
+			return true;
+	return false;
+}
+
+int run_options_parse(struct run_options *options, int argc, char **argv, struct pg_error *err)
+{
 	int option, error = 0;
 
 	/* "+": what follows the first other argument belongs to the command. */
-	while (!error && (option = getopt_long(argc, argv, "+", long_options, NULL)) >= 0) {
-		error = parse_option(options, option, optarg, &err);
-		if (error == -ENOTSUP) {
-			error = pg_common_option(option, optarg);
-			if (error)
-				return error; /* it said why */
-		}
-	}
-	if (options->help)
-		return 0;
-	if (!error && !options->policy.source_count)
-		error = pg_fail(&err, -EINVAL, "run needs a --policy FILE or --policy JSON");
-	if (!error)
-		error = choose_commands(options, argv + optind, &err);
+	while (!error && (option = pg_next_option(argc, argv, "+", long_options, err)) != -1)
+		error = option < 0 ? option : parse_option(options, option, optarg, err);
 	if (error)
-		fprintf(stderr, "phasegate: %s; phasegate run --help explains\n", err.text);
-	return error;
+		options->json = options->json || wants_json(argv);
+	if (error || options->help)
+		return error;
+	if (!options->policy.source_count)
+		return pg_fail(err, -EINVAL,
+			       "run needs a --policy FILE or --policy JSON; phasegate run --help"
+			       " explains");
+	error = choose_commands(options, argv + optind, err);
+	return error ? error : pg_common_options_done(err);
+}
+
+/* Loopback is not opened to the command by itself; the host's other nameservers do as well. */
+static int drop_loopback(struct run_options *options, const struct run_report *report,
+			 struct pg_error *err)
+{
+	char text[PG_ADDR_TEXT] = "", message[160];
+	size_t kept = 0;
+
+	for (size_t i = 0; i < options->resolver_count; i++)
+		if (!pg_addr_is_loopback(&options->resolvers[i].addr))
+			options->resolvers[kept++] = options->resolvers[i];
+		else if (!*text)
+			pg_addr_format(&options->resolvers[i].addr, text);
+	if (!kept)
+		return pg_fail(err, -EINVAL,
+			       "the policy has host names, and the host's nameserver %s is on"
+			       " loopback, which is not opened to the command by itself: name a"
+			       " nameserver with --resolver ADDR[:PORT]",
+			       text);
+	if (kept < options->resolver_count) {
+		snprintf(message, sizeof(message),
+			 "the host's nameserver %s is on loopback and not used; --resolver names"
+			 " another",
+			 text);
+		run_report_warning(report, "loopback_nameserver", message);
+	}
+	options->resolver_count = kept;
+	return 0;
 }
 
 int run_options_choose_resolvers(struct run_options *options, const struct pg_policy *policy,
-				 struct pg_error *err)
+				 const struct run_report *report, struct pg_error *err)
 {
-	char text[PG_ADDR_TEXT];
 	int error;
 
 	if (!pg_policy_has_names(policy)) {
@@ -165,14 +207,7 @@ int run_options_choose_resolvers(struct run_options *options, const struct pg_po
 	if (error)
 		return pg_error_prefix(err, "the policy has host names; name a nameserver with"
 					    " --resolver ADDR[:PORT]");
-	for (size_t i = 0; i < options->resolver_count; i++)
-		if (pg_addr_is_loopback(&options->resolvers[i].addr))
-			return pg_fail(err, -EINVAL,
-				       "the policy has host names, and the host's nameserver %s is"
-				       " on loopback, which is not opened to the command by"
-				       " itself: name a nameserver with --resolver ADDR[:PORT]",
-				       pg_addr_format(&options->resolvers[i].addr, text));
-	return 0;
+	return drop_loopback(options, report, err);
 }
 
 void run_options_clear(struct run_options *options)

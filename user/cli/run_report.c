@@ -6,6 +6,8 @@
 
 #include "base/clock.h"
 #include "base/json_text.h"
+#include "base/log.h"
+#include "policy/print.h"
 
 static double microseconds(uint64_t ns)
 {
@@ -15,6 +17,55 @@ static double microseconds(uint64_t ns)
 static const char *mode_name(const struct run_report *report, enum pg_phase phase)
 {
 	return pg_mode_name(report->policy->phases[phase].mode);
+}
+
+static void print_message(const char *kind, const char *name, const char *text, const char *message)
+{
+	fprintf(stderr, "{\"event\":\"%s\",\"%s\":", kind, name);
+	pg_json_string(stderr, text);
+	fputs(",\"message\":", stderr);
+	pg_json_string(stderr, message);
+	fputs("}\n", stderr);
+}
+
+static void log_json(void *userdata, enum pg_log_level level, const char *message)
+{
+	const struct run_report *report = userdata;
+
+	if (level == PG_LOG_ERROR)
+		print_message("error", "code", report->code ? report->code : "failed", message);
+	else
+		print_message("log", "level", pg_log_level_name(level), message);
+}
+
+void run_report_open(struct run_report *report)
+{
+	/* A line at a time: the command writes to the same file. */
+	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
+	if (report->json)
+		pg_log_set_sink(log_json, report);
+}
+
+void run_report_close(struct run_report *report)
+{
+	pg_log_set_sink(NULL, NULL);
+}
+
+void run_report_error(struct run_report *report, const char *code, const struct pg_error *err)
+{
+	report->code = code;
+	pg_log_error("%s", err->text);
+	report->code = NULL;
+}
+
+void run_report_policy(const struct run_report *report, bool ok,
+		       const struct pg_diagnostics *diagnostics,
+		       const struct pg_policy_source *sources)
+{
+	if (!report->json)
+		pg_diagnostics_print(stderr, diagnostics, sources);
+	else if (diagnostics->count)
+		pg_diagnostics_print_event(stderr, ok, diagnostics, sources);
 }
 
 void run_report_start(const struct run_report *report, const struct pg_environment *environment)
@@ -40,11 +91,7 @@ void run_report_warning(const struct run_report *report, const char *code, const
 		fprintf(stderr, "phasegate: warning: %s: %s\n", code, message);
 		return;
 	}
-	fputs("{\"event\":\"warning\",\"code\":", stderr);
-	pg_json_string(stderr, code);
-	fputs(",\"message\":", stderr);
-	pg_json_string(stderr, message);
-	fputs("}\n", stderr);
+	print_message("warning", "code", code, message);
 }
 
 void run_report_switch(const struct run_report *report, const struct pg_switch *change,

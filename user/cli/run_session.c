@@ -4,12 +4,10 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/log.h"
-
 #include "command.h"
 
 struct session {
-	const struct run_report *report;
+	struct run_report *report;
 	struct pg_host *host;
 	struct pg_environment *environment;
 	struct run_waiter *waiter;
@@ -29,15 +27,12 @@ static int enter_phase(struct session *session, enum pg_phase phase, struct pg_s
 	return error;
 }
 
-static int spawn_status(int error)
+static int report_unexecuted(struct run_report *report, const struct pg_error *err)
 {
-	switch (error) {
-	case -ENOENT:
-	case -ENOTDIR:
-		return PG_EXIT_NOT_FOUND;
-	default:
-		return PG_EXIT_NOT_EXECUTABLE;
-	}
+	const bool absent = err->number == -ENOENT || err->number == -ENOTDIR;
+
+	run_report_error(report, absent ? "not_found" : "not_executable", err);
+	return absent ? PG_EXIT_NOT_FOUND : PG_EXIT_NOT_EXECUTABLE;
 }
 
 /* Runs the command; nothing of it is alive afterwards. */
@@ -56,8 +51,7 @@ static int run_command(struct session *session, const struct run_command *comman
 		return 0;
 	}
 	if (error && spawn.not_executable) {
-		pg_log_error("%s", err->text);
-		*ret_status = spawn_status(error);
+		*ret_status = report_unexecuted(session->report, err);
 		return 0;
 	}
 	if (error)
@@ -97,8 +91,8 @@ static int run_phase(struct session *session, const struct run_command *command,
 	return enter_phase(session, PG_PHASE_SETUP, &back, &closing_back, err);
 }
 
-int run_session(const struct run_options *options, const struct run_report *report,
-		struct pg_host *host, struct pg_environment *environment, struct run_waiter *waiter)
+int run_session(const struct run_options *options, struct run_report *report, struct pg_host *host,
+		struct pg_environment *environment, struct run_waiter *waiter)
 {
 	struct session session = {report, host, environment, waiter, 0};
 	struct pg_error err = {};
@@ -117,7 +111,7 @@ int run_session(const struct run_options *options, const struct run_report *repo
 			break;
 	}
 	if (error) {
-		pg_log_error("%s", err.text);
+		run_report_error(report, "failed", &err);
 		return PG_EXIT_FAILURE;
 	}
 	return result;

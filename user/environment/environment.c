@@ -40,7 +40,7 @@ static bool cgroup_path_valid(const char *path)
 {
 	const char *last = strrchr(path, '/');
 
-	return path[0] == '/' && last[1] && !strstr(path, "//") && !strstr(path, "/../") &&
+	return last && path[0] == '/' && last[1] && !strstr(path, "//") && !strstr(path, "/../") &&
 	       !strstr(path, "/./") && strcmp(last, "/..") != 0 && strcmp(last, "/.") != 0;
 }
 
@@ -58,15 +58,20 @@ static int choose_cgroup(struct pg_environment *environment, const char *cgroup,
 			 struct pg_error *err)
 {
 	struct pg_record *record = &environment->record;
+	pg_autofree char *path = cgroup ? strdup(cgroup) : NULL;
 
-	if (cgroup && (!cgroup_path_valid(cgroup) || cgroup_level(cgroup) > UINT8_MAX))
+	if (cgroup && !path)
+		return pg_fail(err, -ENOMEM, "not enough memory for a path");
+	for (size_t length = path ? strlen(path) : 0; length && path[length - 1] == '/';)
+		path[--length] = '\0';
+	if (cgroup && (!cgroup_path_valid(path) || cgroup_level(path) > UINT8_MAX))
 		return pg_fail(err, -EINVAL,
 			       "\"%s\" is not the path of a cgroup: give it absolute below the"
 			       " cgroup2 mount, as in \"/mygroup\", and not the root",
 			       cgroup);
 	record->made = !cgroup;
 	if (cgroup)
-		record->cgroup = strdup(cgroup);
+		record->cgroup = PG_TAKE_PTR(path);
 	else if (asprintf(&record->cgroup, "/%s/%s", PG_CGROUP_PARENT, record->name) < 0)
 		record->cgroup = NULL;
 	return record->cgroup ? 0 : pg_fail(err, -ENOMEM, "not enough memory for a path");
@@ -116,6 +121,18 @@ static int refuse_used_cgroup(const struct pg_environment *environment, struct p
 	return 0;
 }
 
+static int refuse_missing(const char *mount, const char *path, struct pg_error *err)
+{
+	const size_t length = strlen(mount);
+
+	if (!strncmp(path, mount, length) && path[length] == '/')
+		return pg_fail(err, -ENOENT,
+			       "the cgroup %s does not exist below %s: give the path below the"
+			       " mount: %s",
+			       path, mount, path + length);
+	return pg_fail(err, -ENOENT, "the cgroup %s%s does not exist: make it first", mount, path);
+}
+
 static int open_cgroup(struct pg_environment *environment, struct pg_error *err)
 {
 	const char *path = environment->record.cgroup;
@@ -125,8 +142,7 @@ static int open_cgroup(struct pg_environment *environment, struct pg_error *err)
 	error = pg_cgroup_open(environment->host->cgroup_mount_fd, path + 1,
 			       &environment->cgroup_fd, err);
 	if (error == -ENOENT)
-		return pg_fail(err, error, "the cgroup %s%s does not exist: make it first",
-			       environment->host->cgroup_mount, path);
+		return refuse_missing(environment->host->cgroup_mount, path, err);
 	if (!error)
 		error = pg_cgroup_id(environment->cgroup_fd, &id, err);
 	if (!error)

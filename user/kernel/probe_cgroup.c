@@ -39,9 +39,11 @@ int pg_cgroup2_mount(char **ret_path, struct pg_error *err)
 		return r;
 	r = pg_mountinfo_find(text, "cgroup2", is_cgroup2, NULL, ret_path);
 	if (r == -ENOENT)
-		return pg_fail(err, r,
-			       "cgroup2 is not mounted; mount it with `mount -t cgroup2 cgroup2 "
-			       "/sys/fs/cgroup`, or at another directory if that one is in use");
+		return pg_fail(
+			err, r,
+			"cgroup2 is not mounted; mount it with `mount -t cgroup2 cgroup2 "
+			"/sys/fs/cgroup`, or at another directory if that one is in use; under `ip "
+			"netns exec`, which hides it, use `nsenter --net=/run/netns/NAME`");
 	if (r < 0)
 		return pg_fail_errno(err, r, "search for cgroup2 in /proc/self/mountinfo");
 	return 0;
@@ -56,7 +58,8 @@ void pg_probe_cgroup2(struct pg_probe_report *report)
 		pg_probe_found(report, "not mounted");
 		pg_probe_lacks(report, PG_PROBE_FAILED,
 			       "`mount -t cgroup2 cgroup2 /sys/fs/cgroup`, or at another directory "
-			       "if that one is in use");
+			       "if that one is in use; `ip netns exec` hides it, `nsenter "
+			       "--net=/run/netns/NAME` does not");
 	} else if (statvfs(path, &status) < 0 || status.f_flag & ST_RDONLY) {
 		pg_probe_found(report, "%s is read-only", path);
 		pg_probe_lacks(report, PG_PROBE_FAILED,

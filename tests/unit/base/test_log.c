@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -61,6 +62,25 @@ Test(log, one_line_a_message)
 	cr_expect(strstr(text, "Z info first  [31mline 1\n"), "%.80s", text);
 	cr_expect_not(strstr(text, "not this"));
 	cr_expect(strstr(text, huge), "long messages are whole");
+}
+
+static void keep(void *userdata, enum pg_log_level level, const char *message)
+{
+	snprintf(userdata, 64, "%s %s", pg_log_level_name(level), message);
+}
+
+Test(log, sink_instead_of_standard_error)
+{
+	char kept[64] = "";
+
+	pg_log_set_level(PG_LOG_WARNING);
+	pg_log_set_sink(keep, kept);
+	pg_log_warning("one\ntwo");
+	pg_log_info("not this");
+	cr_expect_str_eq(kept, "warning one two");
+	pg_log_set_sink(NULL, NULL);
+	pg_log_error("a plain line");
+	cr_expect_str_eq(kept, "warning one two");
 }
 
 Test(log, file_that_cannot_be_opened)
