@@ -105,7 +105,8 @@ class Reuse(LabTest):
         self.assertRegex(output.strip(), rf"^0::{cgroup}/command-2-[0-9a-f]{{8}}$")
 
     def test_a_signal_ends_the_start_of_a_command_that_is_frozen(self):
-        """The parent is frozen as soon as the command's cgroup is there, before or after exec."""
+        """The parent is frozen as soon as the command's cgroup is there: before exec the start is
+        given up, after it the signal waits with the command for the thaw."""
         parent = self.make_cgroup("frozen")
         path = cgroups.path_of(parent)
         os.mkdir(path + "/child")
@@ -115,6 +116,11 @@ class Reuse(LabTest):
         with open(path + "/cgroup.freeze", "w", encoding="ascii") as control:
             control.write("1")
         run.process.terminate()
+        try:
+            run.process.wait(2)
+        except subprocess.TimeoutExpired:
+            with open(path + "/cgroup.freeze", "w", encoding="ascii") as control:
+                control.write("0")
         self.assertEqual(run.finish()[0], 128 + signal.SIGTERM, run.stderr)
         self.assertEqual(cgroups.processes(path), [])
 
