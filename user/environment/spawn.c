@@ -108,6 +108,9 @@ static int wait_executed(int read_fd, int interrupt_fd, bool *ret_not_executable
 	do
 		error = pg_wait_readable(read_fd, interrupt_fd, -1);
 	while (!error);
+	/* Executed and a signal at once: the signal is for the command, which has started. */
+	if (error == -ECANCELED && pg_wait_readable(read_fd, -1, 0) > 0)
+		error = 1;
 	if (error < 0)
 		return error;
 	if (read(read_fd, &child_error, sizeof(child_error)) != (ssize_t)sizeof(child_error))
