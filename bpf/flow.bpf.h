@@ -72,7 +72,6 @@ static __always_inline void pg_flow_insert(const struct pg_header *header, struc
 
 	flow.generation = (__u32)header->generation;
 	error = bpf_map_update_elem(&pg_flows, key, &flow, BPF_NOEXIST);
-
 	if (!error || error == -17 /* EEXIST: another CPU was first */)
 		return;
 	__sync_fetch_and_add(&counters->flows_refused, 1);
@@ -141,16 +140,11 @@ static __always_inline bool pg_flow_is_barred(const struct pg_header *header,
 	return bpf_map_lookup_elem(&pg_flows, &key);
 }
 
-/*
- * A datagram came in: unless the Environment spoke first, the flow is inbound. The second key,
- * without the local address, is a hint for connect and sendmsg, which run before a source is
- * chosen; packets are judged by the exact one.
- */
+/* The flow is inbound, in this generation. */
 static __always_inline void pg_flow_open_inbound(const struct pg_header *header,
-						 const struct pg_facts *facts,
+						 const struct pg_facts *facts, struct pg_flow *flow,
 						 struct pg_counters *counters)
 {
-	struct pg_flow *flow = pg_flow_lookup(header, facts);
 	struct pg_flow_key key = {};
 
 	if (flow) {
@@ -161,11 +155,16 @@ static __always_inline void pg_flow_open_inbound(const struct pg_header *header,
 	pg_flow_insert(header, &key, PG_FLOW_INBOUND, counters);
 }
 
+/*
+ * A datagram came in: unless the Environment spoke first, the flow is inbound. The second key,
+ * without the local address, is a hint for connect and sendmsg, which run before a source is
+ * chosen; packets are judged by the exact one.
+ */
 static __always_inline void pg_flow_record_inbound(const struct pg_header *header,
 						   struct pg_facts *facts,
 						   struct pg_counters *counters)
 {
-	const struct pg_flow *flow = pg_flow_lookup(header, facts);
+	struct pg_flow *flow = pg_flow_lookup(header, facts);
 
 	/* Nothing can be sent back to port 0, whose hint would be the key of what is hidden. */
 	if (!facts->remote_port || (flow && flow->direction == PG_FLOW_OUTBOUND))
@@ -176,7 +175,7 @@ static __always_inline void pg_flow_record_inbound(const struct pg_header *heade
 		__sync_fetch_and_add(&counters->flows_refused, 1);
 		return;
 	}
-	pg_flow_open_inbound(header, facts, counters);
+	pg_flow_open_inbound(header, facts, flow, counters);
 	__builtin_memset(&facts->local, 0, sizeof(facts->local));
-	pg_flow_open_inbound(header, facts, counters);
+	pg_flow_open_inbound(header, facts, pg_flow_lookup(header, facts), counters);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Loopback is within the Environment only if the receiving socket is: known by the output device
- * and the socket, not by the address alone.
- *  Environments may share a namespace, and with it 127.0.0.1.
+ * and the socket, not by the address alone. Environments may share a namespace, and with it
+ * 127.0.0.1.
  */
 #pragma once
 
@@ -118,28 +118,55 @@ static __always_inline bool pg_binds_to_destination(struct bpf_sock_addr *ctx,
 }
 
 /*
+ * The socket of the namespace, listening or unconnected, that would receive at the address and port
+ * of a sockaddr. The caller releases it.
+ */
+static __always_inline struct bpf_sock *pg_lookup_bound(struct bpf_sock_addr *ctx,
+							const struct pg_facts *facts, bool tcp)
+{
+	struct bpf_sock_tuple tuple = {};
+
+	if (pg_addr_is_v4(&facts->remote)) {
+		__be32 addr = facts->remote.word[3] ?: bpf_htonl(0x7f000001);
+
+		tuple.ipv4.saddr = addr;
+		tuple.ipv4.daddr = addr;
+		tuple.ipv4.dport = facts->remote_port;
+		if (tcp)
+			return bpf_sk_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv4),
+						 BPF_F_CURRENT_NETNS, 0);
+		return bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
+	}
+	__builtin_memcpy(tuple.ipv6.daddr, &facts->remote, sizeof(tuple.ipv6.daddr));
+	if (pg_addr_is_unspecified(&facts->remote))
+		tuple.ipv6.daddr[3] = bpf_htonl(1);
+	__builtin_memcpy(tuple.ipv6.saddr, tuple.ipv6.daddr, sizeof(tuple.ipv6.saddr));
+	tuple.ipv6.dport = facts->remote_port;
+	if (tcp)
+		return bpf_sk_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	return bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+}
+
+static __always_inline bool pg_has_mark(struct bpf_sock *sk, enum pg_mark_kind kind,
+					const struct pg_header *header)
+{
+	struct pg_mark *mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
+
+	return mark && mark->kind == kind && mark->env_id == header->env_id;
+}
+
+/*
  * For sendmsg(), where nothing can be bound: whether some UDP socket of the namespace would take
  * the datagram if the address were its own. If it is not, the packet's check says EPERM as well.
  */
 static __always_inline bool pg_has_udp_receiver(struct bpf_sock_addr *ctx,
 						const struct pg_facts *facts)
 {
-	struct bpf_sock_tuple tuple = {};
 	struct bpf_sock *receiver;
 
 	if (facts->protocol != IPPROTO_UDP)
 		return false;
-	if (pg_addr_is_v4(&facts->remote)) {
-		tuple.ipv4.daddr = facts->remote.word[3];
-		tuple.ipv4.dport = facts->remote_port;
-		receiver =
-			bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
-	} else {
-		__builtin_memcpy(tuple.ipv6.daddr, &facts->remote, sizeof(tuple.ipv6.daddr));
-		tuple.ipv6.dport = facts->remote_port;
-		receiver =
-			bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
-	}
+	receiver = pg_lookup_bound(ctx, facts, false);
 	if (!receiver)
 		return false;
 	bpf_sk_release(receiver);
@@ -154,34 +181,15 @@ static __always_inline bool pg_listener_is_own(struct bpf_sock_addr *ctx,
 					       const struct pg_header *header,
 					       const struct pg_facts *facts)
 {
-	struct bpf_sock_tuple tuple = {};
 	struct bpf_sock *listener;
-	struct pg_mark *mark;
 	bool own;
 
 	if (ctx->type != PG_SOCK_STREAM)
 		return true;
-	if (pg_addr_is_v4(&facts->remote)) {
-		__be32 addr = facts->remote.word[3] ?: bpf_htonl(0x7f000001);
-
-		tuple.ipv4.saddr = addr;
-		tuple.ipv4.daddr = addr;
-		tuple.ipv4.dport = facts->remote_port;
-		listener =
-			bpf_sk_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
-	} else {
-		__builtin_memcpy(tuple.ipv6.daddr, &facts->remote, sizeof(tuple.ipv6.daddr));
-		if (pg_addr_is_unspecified(&facts->remote))
-			tuple.ipv6.daddr[3] = bpf_htonl(1);
-		__builtin_memcpy(tuple.ipv6.saddr, tuple.ipv6.daddr, sizeof(tuple.ipv6.saddr));
-		tuple.ipv6.dport = facts->remote_port;
-		listener =
-			bpf_sk_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
-	}
+	listener = pg_lookup_bound(ctx, facts, true);
 	if (!listener)
 		return true;
-	mark = bpf_sk_storage_get(&pg_marks, listener, NULL, 0);
-	own = mark && mark->kind == PG_MARK_LISTENER && mark->env_id == header->env_id;
+	own = pg_has_mark(listener, PG_MARK_LISTENER, header);
 	bpf_sk_release(listener);
 	return own;
 }
@@ -191,26 +199,12 @@ static __always_inline bool pg_udp_holder_is_own(struct bpf_sock_addr *ctx,
 						 const struct pg_header *header,
 						 const struct pg_facts *facts)
 {
-	struct bpf_sock_tuple tuple = {};
-	struct bpf_sock *holder;
-	struct pg_mark *mark;
+	struct bpf_sock *holder = pg_lookup_bound(ctx, facts, false);
 	bool own;
 
-	if (pg_addr_is_v4(&facts->remote)) {
-		tuple.ipv4.daddr = facts->remote.word[3] ?: bpf_htonl(0x7f000001);
-		tuple.ipv4.dport = facts->remote_port;
-		holder = bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
-	} else {
-		__builtin_memcpy(tuple.ipv6.daddr, &facts->remote, sizeof(tuple.ipv6.daddr));
-		if (pg_addr_is_unspecified(&facts->remote))
-			tuple.ipv6.daddr[3] = bpf_htonl(1);
-		tuple.ipv6.dport = facts->remote_port;
-		holder = bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
-	}
 	if (!holder)
 		return true;
-	mark = bpf_sk_storage_get(&pg_marks, holder, NULL, 0);
-	own = mark && mark->kind == PG_MARK_DATAGRAM && mark->env_id == header->env_id;
+	own = pg_has_mark(holder, PG_MARK_DATAGRAM, header);
 	bpf_sk_release(holder);
 	return own;
 }

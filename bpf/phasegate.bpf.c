@@ -108,9 +108,10 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 	}
 	if (skb->ifindex != PG_IFINDEX_LOOPBACK) {
 		pg_read_packet(skb, false, &facts, &packet);
-		facts.netns = pg_socket_netns(skb->sk);
-		if (facts.protocol == IPPROTO_UDP && !facts.defect)
+		if (facts.protocol == IPPROTO_UDP && !facts.defect) {
+			facts.netns = pg_socket_netns(skb->sk);
 			pg_flow_record_inbound(header, &facts, counters);
+		}
 	}
 	pg_count(counters, PG_COUNT_INGRESS, PG_REASON_INGRESS);
 	return PG_HOOK_ALLOW;
@@ -161,11 +162,13 @@ int pg_sock_create(struct bpf_sock *sk)
 										     : PG_HOOK_DENY;
 }
 
-static __always_inline void pg_read_sockaddr_facts(struct bpf_sock_addr *ctx,
+/* Returns whether the destination is known to be local. */
+static __always_inline bool pg_read_sockaddr_facts(struct bpf_sock_addr *ctx,
 						   const struct pg_header *header,
 						   struct pg_facts *facts)
 {
 	struct bpf_sock *sk = ctx->sk;
+	bool local;
 
 	facts->remote_port = ctx->user_port;
 	facts->protocol = ctx->protocol == PG_IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
@@ -175,9 +178,10 @@ static __always_inline void pg_read_sockaddr_facts(struct bpf_sock_addr *ctx,
 		if (pg_flow_is_inbound(header, pg_flow_lookup(header, facts)))
 			facts->bits |= PG_FACT_INBOUND;
 	}
-	if (pg_is_local_destination(header, &facts->remote) &&
-	    pg_listener_is_own(ctx, header, facts))
+	local = pg_is_local_destination(header, &facts->remote);
+	if (local && pg_listener_is_own(ctx, header, facts))
 		facts->bits |= PG_FACT_LOOPBACK;
+	return local;
 }
 
 /* Whether the destination may be an own address that user space has not told of yet. */
@@ -202,13 +206,14 @@ static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx, enum pg_
 	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
 	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
 	enum pg_reason reason = PG_REASON_NO_POLICY;
+	bool local = false;
 
 	if (pg_header_valid(header)) {
-		pg_read_sockaddr_facts(ctx, header, facts);
+		local = pg_read_sockaddr_facts(ctx, header, facts);
 		reason = pg_decide(header, facts);
 	}
 	/* Asked last, because it costs most, and only where it would allow. */
-	if (reason == PG_REASON_NOT_ALLOWED && !pg_is_local_destination(header, &facts->remote) &&
+	if (reason == PG_REASON_NOT_ALLOWED && !local &&
 	    pg_may_reach_itself(ctx, what, header, facts))
 		reason = PG_REASON_LOOPBACK;
 	return pg_count(counters, what, reason) == PG_ALLOW ? PG_HOOK_ALLOW : PG_HOOK_DENY;
@@ -222,15 +227,20 @@ static __always_inline int pg_judge_sockaddr4(struct bpf_sock_addr *ctx, enum pg
 	return pg_judge_sockaddr(ctx, what, &facts);
 }
 
+/* An IPv4-mapped sockaddr has the form of an IPv4 address here already. */
+static __always_inline void pg_read_user_ip6(struct bpf_sock_addr *ctx, struct pg_addr *addr)
+{
+	addr->word[0] = ctx->user_ip6[0];
+	addr->word[1] = ctx->user_ip6[1];
+	addr->word[2] = ctx->user_ip6[2];
+	addr->word[3] = ctx->user_ip6[3];
+}
+
 static __always_inline int pg_judge_sockaddr6(struct bpf_sock_addr *ctx, enum pg_count what)
 {
 	struct pg_facts facts = {};
 
-	/* An IPv4-mapped sockaddr has the form of an IPv4 address here already. */
-	facts.remote.word[0] = ctx->user_ip6[0];
-	facts.remote.word[1] = ctx->user_ip6[1];
-	facts.remote.word[2] = ctx->user_ip6[2];
-	facts.remote.word[3] = ctx->user_ip6[3];
+	pg_read_user_ip6(ctx, &facts.remote);
 	return pg_judge_sockaddr(ctx, what, &facts);
 }
 
@@ -276,10 +286,7 @@ int pg_bind6(struct bpf_sock_addr *ctx)
 {
 	struct pg_facts facts = {};
 
-	facts.remote.word[0] = ctx->user_ip6[0];
-	facts.remote.word[1] = ctx->user_ip6[1];
-	facts.remote.word[2] = ctx->user_ip6[2];
-	facts.remote.word[3] = ctx->user_ip6[3];
+	pg_read_user_ip6(ctx, &facts.remote);
 	return pg_judge_bind(ctx, &facts);
 }
 

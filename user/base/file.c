@@ -91,3 +91,13 @@ int pg_file_write_at(int dir_fd, const char *path, const char *text, struct pg_e
 		return pg_fail(err, -EIO, "%s took only %zd of %zu bytes", path, written, size);
 	return 0;
 }
+
+DIR *pg_dir_reopen(int dir_fd)
+{
+	pg_autoclose int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (dir)
+		fd = -1; /* the stream owns it now */
+	return dir;
+}

@@ -14,6 +14,12 @@
 int pg_file_read(const char *path, size_t limit, char **ret_data, size_t *ret_size,
 		 struct pg_error *err) PG_MUST_CHECK;
 
+/*
+ * The directory behind dir_fd for listing, with a descriptor and an offset of its own; the caller
+ * closes it. NULL with errno set.
+ */
+DIR *pg_dir_reopen(int dir_fd) PG_MUST_CHECK;
+
 /* Writes text into an existing kernel file such as cgroup.procs, in one write. */
 int pg_file_write_at(int dir_fd, const char *path, const char *text,
 		     struct pg_error *err) PG_MUST_CHECK;

@@ -85,15 +85,12 @@ int pg_cgroup_refuse_unfit(int cgroup_fd, const char *path, struct pg_error *err
 
 static int walk(int cgroup_fd, unsigned int depth, pg_cgroup_visit visit, void *userdata)
 {
-	int fd = openat(cgroup_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	pg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	pg_autoclosedir DIR *dir = pg_dir_reopen(cgroup_fd);
 	struct dirent *entry;
 	int error;
 
-	if (!dir) {
-		pg_close_fd(&fd);
+	if (!dir)
 		return -errno;
-	}
 	while ((entry = readdir(dir))) {
 		pg_autoclose int child = -1;
 
@@ -222,16 +219,12 @@ int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed, s
 
 int pg_cgroup_remove_children(int cgroup_fd, struct pg_error *err)
 {
-	int fd = openat(cgroup_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	pg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	pg_autoclosedir DIR *dir = pg_dir_reopen(cgroup_fd);
 	struct dirent *entry;
 	int error;
 
-	if (!dir) {
-		error = -errno;
-		pg_close_fd(&fd);
-		return pg_fail_errno(err, error, "opening the cgroup");
-	}
+	if (!dir)
+		return pg_fail_errno(err, -errno, "opening the cgroup");
 	while ((entry = readdir(dir))) {
 		pg_autoclose int child = -1;
 

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "host_internal.h"
-#include "kernel/probe.h"
 #include "steps.h"
 
 static int choose_name(struct pg_environment *environment, const char *name, struct pg_error *err)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/wait.h"
 
 #define RECORD_FILE "environment"
@@ -126,16 +127,12 @@ typedef int (*record_visit)(void *userdata, int record_fd, const char *name, str
 
 static int visit_records(int records_fd, record_visit visit, void *userdata, struct pg_error *err)
 {
-	int fd = openat(records_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	pg_autoclosedir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	pg_autoclosedir DIR *dir = pg_dir_reopen(records_fd);
 	struct dirent *entry;
 	int error;
 
-	if (!dir) {
-		error = -errno;
-		pg_close_fd(&fd);
-		return pg_fail_errno(err, error, "listing %s", PG_RECORD_ROOT);
-	}
+	if (!dir)
+		return pg_fail_errno(err, -errno, "listing %s", PG_RECORD_ROOT);
 	while ((entry = readdir(dir))) {
 		pg_autoclose int record_fd = -1;
 
