@@ -29,3 +29,5 @@ void pg_attachment_close(struct pg_attachment *attachment);
 int pg_pins_remove(const char *directory, struct pg_error *err) PG_MUST_CHECK;
 
 const char *pg_hook_name(enum pg_hook hook);
+/* PG_HOOK_FOR_DNS and the like, of abi/hook.h. */
+unsigned int pg_hook_flags(enum pg_hook hook);

@@ -21,23 +21,20 @@ int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 /* No header may name the set any more. Waits for hook runs that may still read it. */
 void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set);
 
-/* Learned addresses; .fd is the inner map. */
+/* Learned addresses; .fd is the inner map. Who has taught what is in environment/learned.h. */
 struct pg_kernel_learned {
 	uint32_t slot;
 	int fd;
-	uint64_t full_until; /* nothing in it expires before */
 };
 
 int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 		      struct pg_kernel_learned *ret_learned, struct pg_error *err) PG_MUST_CHECK;
 void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *learned);
 
-/*
- * Adds the address, or moves its expiry (CLOCK_BOOTTIME ns) later, never earlier. A full set first
- * loses what has expired and was only draining; -E2BIG if it is full even so.
- */
-int pg_learned_add(struct pg_kernel_learned *learned, const struct pg_addr *addr, uint64_t expires,
-		   struct pg_error *err) PG_MUST_CHECK;
+/* Sets the expiry (CLOCK_BOOTTIME ns) of the address. -E2BIG: the table is full. */
+int pg_learned_put(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
+		   uint64_t expires, struct pg_error *err) PG_MUST_CHECK;
+void pg_learned_remove(const struct pg_kernel_learned *learned, const struct pg_addr *addr);
 /* Whether the address is there; draining ones count only if draining is wanted. */
 bool pg_learned_contains(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
 			 bool draining);

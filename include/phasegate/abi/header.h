@@ -15,14 +15,11 @@
 
 #define PG_HEADER_MAGIC (0x50470000U | PG_ABI_VERSION)
 
-/* Nameservers that the Environment may ask while DNS is not redirected; glibc's MAXNS. */
-#define PG_RESOLVER_MAX 3
-
 #define PG_PORT_DNS 53
 
 /* pg_header.flags */
 #define PG_HEADER_CHECK_SOURCE	  (1U << 0) /* deny packets whose source is not in pg_own */
-#define PG_HEADER_DNS_LISTENER	  (1U << 1) /* reserved: DNS is redirected to .listener */
+#define PG_HEADER_DNS_LISTENER	  (1U << 1) /* .listener is set; see PG_PHASE_DNS_REDIRECT */
 #define PG_HEADER_GUARD		  (1U << 2) /* reserved: a tc guard is on the veth */
 #define PG_HEADER_DENY_INBOUND	  (1U << 3) /* reserved: refuse flows opened from outside */
 #define PG_HEADER_AUDIT		  (1U << 4) /* reserved: report denials without enforcing */
@@ -31,8 +28,7 @@
 #define PG_HEADER_CHECK_LO_SOURCE (1U << 5)
 
 /* pg_phase_slot.flags */
-#define PG_PHASE_DNS_RESOLVER (1U << 0) /* allow port 53 of .resolvers */
-#define PG_PHASE_DNS_REDIRECT (1U << 1) /* reserved: DNS goes to the listener only */
+#define PG_PHASE_DNS_REDIRECT (1U << 0) /* what is meant for port 53 goes to .listener only */
 
 /* What one phase allows. Slots index the outer maps of abi/set.h; slot 0 is never filled. */
 struct pg_phase_slot {
@@ -56,8 +52,7 @@ struct pg_header {
 	__u32 flags;	  /* PG_HEADER_* */
 	__u32 ceiling;	  /* address set of what the operator never allows */
 	struct pg_phase_slot phases[PG_PHASE_COUNT];
-	struct pg_endpoint resolvers[PG_RESOLVER_MAX];
-	struct pg_endpoint listener[2]; /* reserved for the DNS listener: IPv4, IPv6 */
+	struct pg_endpoint listener[2]; /* of DNS, both on loopback: IPv4, IPv6 */
 	__u64 reserved1[2];
 };
-PG_ASSERT_SIZE(struct pg_header, 216);
+PG_ASSERT_SIZE(struct pg_header, 144);

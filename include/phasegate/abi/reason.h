@@ -33,7 +33,7 @@ enum pg_verdict {
 	X(ADDRESS_FORM, 15, PG_DENY, "address-form", \
 	  "mapped, compatible or unspecified IPv6 form") \
 	X(PROTOCOL, 16, PG_DENY, "protocol", "a protocol that an entry does not open") \
-	X(RESOLVER, 17, PG_ALLOW, "resolver", "DNS to the trusted resolver") \
+	X(DNS_BYPASS, 17, PG_DENY, "dns-bypass", "port 53 past the resolver in the path") \
 	X(ENTRY, 18, PG_ALLOW, "entry", "the destination is in the phase's address set") \
 	X(LEARNED, 19, PG_ALLOW, "learned", "the destination was learned for an allowed name") \
 	X(DRAINING, 20, PG_ALLOW, "draining", "open connection to an expired learned address") \

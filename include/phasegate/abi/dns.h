@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause */
+/*
+ * DNS in the path: what connect and sendmsg hooks leave for the hooks that come after them, and how
+ * Phasegate's listener is known. An Environment has one listener endpoint for each family
+ * (pg_header.listener), the same in every network namespace of it; user space opens sockets there.
+ */
+#pragma once
+
+#include "types.h"
+
+/*
+ * Value of the socket storage pg_dns_sockets, on sockets of the Environment that asked a
+ * nameserver: what recvmsg and getpeername show instead of the listener.
+ */
+struct pg_dns_socket {
+	struct pg_endpoint server; /* the nameserver that was asked last */
+	/* 1: nobody listened in the namespace when it was asked, and nobody had before. What is
+	 * sent is parked: user space is told and will listen (PG_EVENT_PARKED). */
+	__u32 unserved;
+	__u32 reserved;
+};
+PG_ASSERT_SIZE(struct pg_dns_socket, 32);
+
+/*
+ * Value of the socket storage pg_dns_listeners, which user space sets on each socket that it
+ * listens with and which accepted sockets inherit: whose listener it is.
+ */
+struct pg_dns_listener {
+	__u64 env_id;
+};
+PG_ASSERT_SIZE(struct pg_dns_listener, 8);
+
+/*
+ * Key of pg_dns_served: a listener has been seen in this namespace of the Environment. If none is
+ * there any more, user space has died: asking fails at once (ECONNREFUSED) and is not parked.
+ */
+struct pg_dns_served_key {
+	__u64 env_id;
+	__u64 netns; /* cookie */
+};
+PG_ASSERT_SIZE(struct pg_dns_served_key, 16);
+#define PG_DNS_SERVED_MAX 16384
+
+/* Longest UDP query that is parked; what is longer is dropped, and the client asks again. */
+#define PG_DNS_PARKED_MAX 512
