@@ -8,8 +8,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sock_diag.h>
-#include <sched.h>
 #include <string.h>
+
+#include "base/netns.h"
 
 /* The kernel fills at most 32 KiB of a dump at a time unless one message needs more. */
 #define BUFFER_BYTES (64 * 1024)
@@ -33,31 +34,16 @@ static int open_here(struct pg_diag *diag, struct pg_error *err)
 	return 0;
 }
 
-static int open_there(struct pg_diag *diag, int netns_fd, struct pg_error *err)
-{
-	pg_autoclose int home = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-	int r;
-
-	if (home < 0)
-		return pg_fail_errno(err, -errno, "open of /proc/thread-self/ns/net");
-	if (setns(netns_fd, CLONE_NEWNET) < 0)
-		return pg_fail_errno(err, -errno,
-				     "setns into the network namespace of descriptor %d "
-				     "(needs CAP_SYS_ADMIN)",
-				     netns_fd);
-	r = open_here(diag, err);
-	/* A thread in the wrong network namespace would act on another's sockets from now on. */
-	if (setns(home, CLONE_NEWNET) < 0)
-		abort();
-	return r;
-}
-
 int pg_diag_open(struct pg_diag *diag, int netns_fd, struct pg_error *err)
 {
+	PG_CLEANUP(pg_netns_leave) int back = -1;
+	int r;
+
 	diag->buffer = malloc(BUFFER_BYTES);
 	if (!diag->buffer)
 		return pg_fail_errno(err, -ENOMEM, "buffer for socket diag");
-	return netns_fd < 0 ? open_here(diag, err) : open_there(diag, netns_fd, err);
+	r = pg_netns_enter(netns_fd, &back, err);
+	return r < 0 ? r : open_here(diag, err);
 }
 
 void pg_diag_close(struct pg_diag *diag)
