@@ -29,7 +29,13 @@ static void print_help(void)
 	      "                            cgroup2 mount) instead of a new one\n"
 	      "  --resolver ADDR[:PORT]    trusted nameserver for host names in the policy, up to\n"
 	      "                            three times (default: those of /etc/resolv.conf); an\n"
-	      "                            IPv6 address with a port is written [ADDR]:PORT\n"
+	      "                            IPv6 address with a port is written [ADDR]:PORT;\n"
+	      "                            \"environment\": those of /etc/resolv.conf, asked from\n"
+	      "                            inside the command's network namespace\n"
+	      "  --hosts FILE              names of this hosts file have these addresses\n"
+	      "  --dns KEY=VALUE           floor, grace (seconds), wildcard-budget (names a\n"
+	      "                            minute), addresses (most), private=learn|deny,\n"
+	      "                            denied=nxdomain|refused\n"
 	      "  --json                    report in JSON lines on standard error\n"
 	      "  --log-level LEVEL         error, warning (default), info or debug\n"
 	      "  --log-file FILE           append log messages to FILE\n"
@@ -60,6 +66,10 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 		.cgroup = options->cgroup,
 		.policy = policy,
 		.phase = options->phase,
+		.resolvers = options->dns.resolvers,
+		.own_resolvers = options->dns.own_resolvers,
+		.hosts = options->dns.hosts,
+		.dns = options->dns.settings,
 	};
 	struct pg_environment *environment = NULL;
 	PG_CLEANUP(pg_host_freep) struct pg_host *host = NULL;
@@ -67,13 +77,18 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 	PG_CLEANUP(run_waiter_close) struct run_waiter waiter = RUN_WAITER_INIT;
 	int status;
 
-	if (run_options_choose_resolvers(options, policy, report, &err))
+	if (pg_policy_has_names(policy) && pg_dns_options_complete(&options->dns, &err))
 		return fail(report, "no_resolver", PG_EXIT_USAGE, &err);
+	if (options->dns.environment && pg_policy_has_names(policy))
+		run_report_warning(
+			report, "environment_resolver",
+			"the nameservers of /etc/resolv.conf are trusted as they are now:"
+			" whoever can write that file can open any address");
+	environment_options.resolver_count = options->dns.resolver_count;
+	environment_options.own_resolver_count = options->dns.own_resolver_count;
 	/* From here on a signal cannot end this process half-way: it is read when there is time. */
 	if (run_waiter_open(&waiter, &err))
 		return fail(report, "failed", PG_EXIT_FAILURE, &err);
-	environment_options.resolvers = options->resolvers;
-	environment_options.resolver_count = options->resolver_count;
 	if (pg_host_open(forward_warning, report, waiter.end_fd, &host, &err) ||
 	    pg_environment_create(host, &environment_options, &environment, &err)) {
 		const bool ended = err.number == -ECANCELED && run_waiter_ended(&waiter);
@@ -119,7 +134,8 @@ static int run(struct run_options *options, struct run_report *report)
 
 int pg_command_run(int argc, char **argv)
 {
-	PG_CLEANUP(run_options_clear) struct run_options options = {.phase = PG_PHASE_RUN};
+	PG_CLEANUP(run_options_clear)
+	struct run_options options = {.phase = PG_PHASE_RUN, .dns = PG_DNS_OPTIONS_DEFAULT};
 	PG_CLEANUP(run_report_close) struct run_report report = {};
 	struct pg_error err = {};
 	int error = run_options_parse(&options, argc, argv, &err);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "dns_options.h"
 #include "environment/environment.h"
 #include "policy_options.h"
 
@@ -23,8 +24,7 @@ struct run_options {
 	/* The storage behind commands[].argv of --setup, --run and --verify. */
 	char *shell_argv[PG_PHASE_COUNT][4];
 	const char *cgroup;
-	struct pg_endpoint resolvers[PG_RESOLVER_MAX];
-	size_t resolver_count;
+	struct pg_dns_options dns;
 	/* Which of --setup, --run, --verify were given; NULL: not. */
 	const char *scripts[PG_PHASE_COUNT];
 	enum pg_phase phase; /* --phase */
@@ -39,10 +39,6 @@ struct run_report;
 /* run_options.c: .json and .help are set also if something is wrong. */
 int run_options_parse(struct run_options *options, int argc, char **argv,
 		      struct pg_error *err) PG_MUST_CHECK;
-/* Sets .resolvers for a policy that has names, if none were given. */
-int run_options_choose_resolvers(struct run_options *options, const struct pg_policy *policy,
-				 const struct run_report *report,
-				 struct pg_error *err) PG_MUST_CHECK;
 void run_options_clear(struct run_options *options);
 
 /*
@@ -64,10 +60,25 @@ void run_report_start(const struct run_report *report, const struct pg_environme
 void run_report_warning(const struct run_report *report, const char *code, const char *message);
 void run_report_switch(const struct run_report *report, const struct pg_switch *change,
 		       const struct pg_closing *closing);
-void run_report_phase(const struct run_report *report, enum pg_phase phase, uint64_t generation,
-		      const struct pg_switch *change, const struct pg_closing *closing,
-		      const struct pg_counters *before, const struct pg_counters *after, int status,
-		      size_t leftovers);
+/* What has been counted so far. */
+struct run_counts {
+	struct pg_counters hooks;
+	struct pg_resolver_stats dns;
+};
+int run_counts_read(const struct pg_environment *environment, struct run_counts *ret_counts,
+		    struct pg_error *err) PG_MUST_CHECK;
+
+/* How a command in its phase went. */
+struct run_outcome {
+	enum pg_phase phase;
+	uint64_t generation;
+	struct pg_switch change;
+	struct pg_closing closing;
+	struct run_counts before, after;
+	int status;
+	size_t leftovers; /* processes killed at its end */
+};
+void run_report_phase(const struct run_report *report, const struct run_outcome *outcome);
 
 /* run_wait.c: waits for the command, passing signals on and serving the host meanwhile. */
 struct run_waiter {

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "dns/names.h"
-
 #include "command.h"
 
 enum run_option {
@@ -15,6 +13,8 @@ enum run_option {
 	RUN_PHASE,
 	RUN_CGROUP,
 	RUN_RESOLVER,
+	RUN_HOSTS,
+	RUN_DNS,
 	RUN_JSON,
 	/* One for each phase, in the order of enum pg_phase. */
 	RUN_SCRIPT,
@@ -27,6 +27,8 @@ static const struct option long_options[] = {
 	{"phase", required_argument, NULL, RUN_PHASE},
 	{"cgroup", required_argument, NULL, RUN_CGROUP},
 	{"resolver", required_argument, NULL, RUN_RESOLVER},
+	{"hosts", required_argument, NULL, RUN_HOSTS},
+	{"dns", required_argument, NULL, RUN_DNS},
 	{"json", no_argument, NULL, RUN_JSON},
 	{"setup", required_argument, NULL, RUN_SCRIPT + PG_PHASE_SETUP},
 	{"run", required_argument, NULL, RUN_SCRIPT + PG_PHASE_RUN},
@@ -34,20 +36,6 @@ static const struct option long_options[] = {
 	PG_COMMON_OPTIONS,
 	{},
 };
-
-static int add_resolver(struct run_options *options, const char *value, struct pg_error *err)
-{
-	if (options->resolver_count == PG_RESOLVER_MAX)
-		return pg_fail(err, -E2BIG, "at most %d --resolver options are used",
-			       PG_RESOLVER_MAX);
-	if (pg_endpoint_parse(value, PG_PORT_DNS, &options->resolvers[options->resolver_count]))
-		return pg_fail(err, -EINVAL,
-			       "--resolver %s: give an address, with a port if it is not 53:"
-			       " 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:5353",
-			       value);
-	options->resolver_count++;
-	return 0;
-}
 
 static int set_phase(struct run_options *options, const char *value, struct pg_error *err)
 {
@@ -84,7 +72,11 @@ static int parse_option(struct run_options *options, int option, char *value, st
 	case RUN_CGROUP:
 		return set_once(&options->cgroup, value, "--cgroup", err);
 	case RUN_RESOLVER:
-		return add_resolver(options, value, err);
+		return pg_dns_options_resolver(&options->dns, value, err);
+	case RUN_HOSTS:
+		return set_once(&options->dns.hosts, value, "--hosts", err);
+	case RUN_DNS:
+		return pg_dns_options_setting(&options->dns, value, err);
 	case RUN_JSON:
 		options->json = true;
 		return 0;
@@ -160,54 +152,6 @@ int run_options_parse(struct run_options *options, int argc, char **argv, struct
 			       " explains");
 	error = choose_commands(options, argv + optind, err);
 	return error ? error : pg_common_options_done(err);
-}
-
-/* Loopback is not opened to the command by itself; the host's other nameservers do as well. */
-static int drop_loopback(struct run_options *options, const struct run_report *report,
-			 struct pg_error *err)
-{
-	char text[PG_ADDR_TEXT] = "", message[160];
-	size_t kept = 0;
-
-	for (size_t i = 0; i < options->resolver_count; i++)
-		if (!pg_addr_is_loopback(&options->resolvers[i].addr))
-			options->resolvers[kept++] = options->resolvers[i];
-		else if (!*text)
-			pg_addr_format(&options->resolvers[i].addr, text);
-	if (!kept)
-		return pg_fail(err, -EINVAL,
-			       "the policy has host names, and the host's nameserver %s is on"
-			       " loopback, which is not opened to the command by itself: name a"
-			       " nameserver with --resolver ADDR[:PORT]",
-			       text);
-	if (kept < options->resolver_count) {
-		snprintf(message, sizeof(message),
-			 "the host's nameserver %s is on loopback and not used; --resolver names"
-			 " another",
-			 text);
-		run_report_warning(report, "loopback_nameserver", message);
-	}
-	options->resolver_count = kept;
-	return 0;
-}
-
-int run_options_choose_resolvers(struct run_options *options, const struct pg_policy *policy,
-				 const struct run_report *report, struct pg_error *err)
-{
-	int error;
-
-	if (!pg_policy_has_names(policy)) {
-		options->resolver_count = 0;
-		return 0;
-	}
-	if (options->resolver_count)
-		return 0;
-	error = pg_names_host_servers(NULL, options->resolvers, PG_RESOLVER_MAX,
-				      &options->resolver_count, err);
-	if (error)
-		return pg_error_prefix(err, "the policy has host names; name a nameserver with"
-					    " --resolver ADDR[:PORT]");
-	return drop_loopback(options, report, err);
 }
 
 void run_options_clear(struct run_options *options)

@@ -107,60 +107,104 @@ void run_report_switch(const struct run_report *report, const struct pg_switch *
 		microseconds(change->took_ns), closing->closed, microseconds(closing->took_ns));
 }
 
-static void print_count_json(const char *name, const __u64 before[2], const __u64 after[2])
+int run_counts_read(const struct pg_environment *environment, struct run_counts *ret_counts,
+		    struct pg_error *err)
 {
+	ret_counts->dns = pg_environment_dns_stats(environment);
+	return pg_environment_counters(environment, &ret_counts->hooks, err);
+}
+
+/* X(field of struct pg_resolver_stats) */
+#define DNS_COUNTS(X) \
+	X(queries) \
+	X(answered) \
+	X(denied) \
+	X(malformed) \
+	X(failed) \
+	X(overload) \
+	X(cancelled) \
+	X(cached) \
+	X(upstream)
+
+static void print_dns_json(const struct pg_resolver_stats *before,
+			   const struct pg_resolver_stats *after)
+{
+	const char *separator = "";
+
+	fputs(",\"dns\":{", stderr);
+#define PG_X(field) \
+	fprintf(stderr, "%s\"" #field "\":%" PRIu64, separator, after->field - before->field); \
+	separator = ",";
+	DNS_COUNTS(PG_X)
+#undef PG_X
+	fputs("}", stderr);
+}
+
+static void print_count_json(const char *name, const struct run_outcome *outcome,
+			     enum pg_count count)
+{
+	const __u64 *before = outcome->before.hooks.verdict[count];
+	const __u64 *after = outcome->after.hooks.verdict[count];
+
 	fprintf(stderr, ",\"%s\":{\"allowed\":%llu,\"denied\":%llu}", name,
 		after[PG_ALLOW] - before[PG_ALLOW], after[PG_DENY] - before[PG_DENY]);
 }
 
-static void report_phase_json(const struct run_report *report, enum pg_phase phase,
-			      uint64_t generation, const struct pg_switch *change,
-			      const struct pg_closing *closing, const struct pg_counters *before,
-			      const struct pg_counters *after, int status, size_t leftovers)
+static void report_phase_json(const struct run_report *report, const struct run_outcome *outcome)
 {
 	fprintf(stderr,
 		"{\"event\":\"phase\",\"phase\":\"%s\",\"network_mode\":\"%s\","
 		"\"generation\":%" PRIu64 ",\"switch_us\":%.1f,\"closed\":%zu,"
 		"\"close_us\":%.1f,\"status\":%d,\"leftovers\":%zu",
-		pg_phase_name(phase), mode_name(report, phase), generation,
-		microseconds(change->took_ns), closing->closed, microseconds(closing->took_ns),
-		status, leftovers);
-	print_count_json("connects", before->verdict[PG_COUNT_CONNECT],
-			 after->verdict[PG_COUNT_CONNECT]);
-	print_count_json("sendmsgs", before->verdict[PG_COUNT_SENDMSG],
-			 after->verdict[PG_COUNT_SENDMSG]);
-	print_count_json("packets", before->verdict[PG_COUNT_PACKET],
-			 after->verdict[PG_COUNT_PACKET]);
+		pg_phase_name(outcome->phase), mode_name(report, outcome->phase),
+		outcome->generation, microseconds(outcome->change.took_ns), outcome->closing.closed,
+		microseconds(outcome->closing.took_ns), outcome->status, outcome->leftovers);
+	print_count_json("connects", outcome, PG_COUNT_CONNECT);
+	print_count_json("sendmsgs", outcome, PG_COUNT_SENDMSG);
+	print_count_json("packets", outcome, PG_COUNT_PACKET);
+	print_dns_json(&outcome->before.dns, &outcome->after.dns);
 	fputs("}\n", stderr);
 }
 
-static void print_count(const char *name, const __u64 before[2], const __u64 after[2])
+static void print_count(const char *name, const struct run_outcome *outcome, enum pg_count count)
 {
+	const __u64 *before = outcome->before.hooks.verdict[count];
+	const __u64 *after = outcome->after.hooks.verdict[count];
+
 	fprintf(stderr, "; %s %llu allowed, %llu denied", name, after[PG_ALLOW] - before[PG_ALLOW],
 		after[PG_DENY] - before[PG_DENY]);
 }
 
-void run_report_phase(const struct run_report *report, enum pg_phase phase, uint64_t generation,
-		      const struct pg_switch *change, const struct pg_closing *closing,
-		      const struct pg_counters *before, const struct pg_counters *after, int status,
-		      size_t leftovers)
+static void print_dns(const struct run_outcome *outcome)
+{
+	const struct pg_resolver_stats *before = &outcome->before.dns;
+	const struct pg_resolver_stats *after = &outcome->after.dns;
+
+	if (after->queries > before->queries)
+		fprintf(stderr, "; DNS queries %" PRIu64 " answered, %" PRIu64 " denied",
+			after->answered - before->answered, after->denied - before->denied);
+	if (after->failed + after->overload > before->failed + before->overload)
+		fprintf(stderr, ", %" PRIu64 " failed",
+			after->failed + after->overload - before->failed - before->overload);
+}
+
+void run_report_phase(const struct run_report *report, const struct run_outcome *outcome)
 {
 	if (report->json) {
-		report_phase_json(report, phase, generation, change, closing, before, after, status,
-				  leftovers);
+		report_phase_json(report, outcome);
 		return;
 	}
-	fprintf(stderr, "phasegate: %s: %s, generation %" PRIu64, pg_phase_name(phase),
-		mode_name(report, phase), generation);
-	if (change->changed)
+	fprintf(stderr, "phasegate: %s: %s, generation %" PRIu64, pg_phase_name(outcome->phase),
+		mode_name(report, outcome->phase), outcome->generation);
+	if (outcome->change.changed)
 		fprintf(stderr, ", switched in %.1f us, %zu connections closed in %.1f ms",
-			microseconds(change->took_ns), closing->closed,
-			microseconds(closing->took_ns) / 1000);
-	print_count("connects", before->verdict[PG_COUNT_CONNECT],
-		    after->verdict[PG_COUNT_CONNECT]);
-	print_count("sends", before->verdict[PG_COUNT_SENDMSG], after->verdict[PG_COUNT_SENDMSG]);
-	print_count("packets", before->verdict[PG_COUNT_PACKET], after->verdict[PG_COUNT_PACKET]);
-	if (leftovers)
-		fprintf(stderr, "; %zu processes left over were killed", leftovers);
-	fprintf(stderr, "; exit status %d\n", status);
+			microseconds(outcome->change.took_ns), outcome->closing.closed,
+			microseconds(outcome->closing.took_ns) / 1000);
+	print_count("connects", outcome, PG_COUNT_CONNECT);
+	print_count("sends", outcome, PG_COUNT_SENDMSG);
+	print_count("packets", outcome, PG_COUNT_PACKET);
+	print_dns(outcome);
+	if (outcome->leftovers)
+		fprintf(stderr, "; %zu processes left over were killed", outcome->leftovers);
+	fprintf(stderr, "; exit status %d\n", outcome->status);
 }

@@ -66,26 +66,25 @@ static int run_command(struct session *session, const struct run_command *comman
 static int run_phase(struct session *session, const struct run_command *command, bool restore,
 		     int *ret_status, struct pg_error *err)
 {
-	struct pg_counters before, after;
-	struct pg_switch change = {}, back;
-	struct pg_closing closing = {}, closing_back = {};
-	size_t leftovers = 0;
-	uint64_t generation;
+	struct run_outcome outcome = {.phase = command->phase};
+	struct pg_closing closing_back = {};
+	struct pg_switch back;
 	int error;
 
-	error = pg_environment_counters(session->environment, &before, err);
+	error = run_counts_read(session->environment, &outcome.before, err);
 	if (!error)
-		error = enter_phase(session, command->phase, &change, &closing, err);
+		error = enter_phase(session, command->phase, &outcome.change, &outcome.closing,
+				    err);
 	if (error)
 		return error;
-	generation = pg_environment_generation(session->environment);
-	error = run_command(session, command, ret_status, &leftovers, err);
+	outcome.generation = pg_environment_generation(session->environment);
+	error = run_command(session, command, &outcome.status, &outcome.leftovers, err);
 	if (!error)
-		error = pg_environment_counters(session->environment, &after, err);
+		error = run_counts_read(session->environment, &outcome.after, err);
 	if (error)
 		return error;
-	run_report_phase(session->report, command->phase, generation, &change, &closing, &before,
-			 &after, *ret_status, leftovers);
+	run_report_phase(session->report, &outcome);
+	*ret_status = outcome.status;
 	if (!restore)
 		return 0;
 	return enter_phase(session, PG_PHASE_SETUP, &back, &closing_back, err);

@@ -2,99 +2,20 @@
 /* The second step of a switch: closing connections that the phase in force does not allow. */
 #include "host_internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/vector.h"
 #include "kernel/sockets.h"
+#include "members.h"
 
 /* A workload that opens connections as fast as they are closed is denied new ones by now, so few
  * passes find anything; the bound is for a kernel that would not keep its word. */
 #define PASSES_MAX 16
 
-struct namespace
-{
-	int fd;
-	ino_t inode;
-};
-
-struct namespaces {
-	struct namespace *items;
-	size_t count, room;
-};
-
-struct members {
-	uint64_t *ids;
-	size_t count, room;
-};
-
 struct closing {
 	const struct pg_environment *environment;
-	struct namespaces namespaces;
-	struct members members;
+	struct pg_members members;
 };
-
-static void clear(struct closing *closing)
-{
-	for (size_t i = 0; i < closing->namespaces.count; i++)
-		pg_close_fd(&closing->namespaces.items[i].fd);
-	free(closing->namespaces.items);
-	free(closing->members.ids);
-}
-
-/* Adds the namespace unless it is there; a process that has gone meanwhile is no error. */
-static int add_namespace(struct namespaces *namespaces, const char *path)
-{
-	pg_autoclose int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat status;
-
-	if (fd < 0 || fstat(fd, &status))
-		return 0;
-	for (size_t i = 0; i < namespaces->count; i++)
-		if (namespaces->items[i].inode == status.st_ino)
-			return 0;
-	if (pg_vector_grow(&namespaces->items, namespaces->count, &namespaces->room,
-			   sizeof(*namespaces->items)))
-		return -ENOMEM;
-	namespaces->items[namespaces->count++] = (struct namespace){PG_TAKE_FD(fd), status.st_ino};
-	return 0;
-}
-
-static int visit_cgroup(void *userdata, int cgroup_fd)
-{
-	struct closing *closing = userdata;
-	struct members *members = &closing->members;
-	pg_autofree pid_t *pids = NULL;
-	size_t count = 0;
-	uint64_t id;
-	int error = 0;
-
-	if (pg_cgroup_id(cgroup_fd, &id, NULL) || pg_cgroup_pids(cgroup_fd, &pids, &count, NULL))
-		return 0; /* removed meanwhile */
-	if (pg_vector_grow(&members->ids, members->count, &members->room, sizeof(*members->ids)))
-		return -ENOMEM;
-	members->ids[members->count++] = id;
-	for (size_t i = 0; i < count && !error; i++) {
-		char path[64];
-
-		snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pids[i]);
-		error = add_namespace(&closing->namespaces, path);
-	}
-	return error;
-}
-
-static bool is_member(void *userdata, uint64_t cgroup_id)
-{
-	const struct closing *closing = userdata;
-
-	for (size_t i = 0; i < closing->members.count; i++)
-		if (closing->members.ids[i] == cgroup_id)
-			return true;
-	return false;
-}
 
 static bool is_inbound_flow(const struct pg_environment *environment,
 			    const struct pg_socket *socket)
@@ -119,7 +40,7 @@ static bool is_forbidden(void *userdata, const struct pg_socket *socket)
 	struct closing *closing = userdata;
 	const struct pg_environment *environment = closing->environment;
 
-	if (pg_content_allows(environment, socket->protocol, &socket->remote))
+	if (pg_content_allows(environment, &socket->remote))
 		return false;
 	if (socket->mark.kind == PG_MARK_ACCEPTED &&
 	    socket->mark.remote_port == socket->remote.port &&
@@ -128,8 +49,20 @@ static bool is_forbidden(void *userdata, const struct pg_socket *socket)
 	if (is_inbound_flow(environment, socket))
 		return false;
 	if (socket->peer_found)
-		return !is_member(closing, socket->peer_cgroup_id);
+		return !pg_members_have_cgroup(&closing->members, socket->peer_cgroup_id);
 	return !pg_addr_is_loopback(&socket->remote.addr);
+}
+
+static bool is_member(void *userdata, uint64_t cgroup_id)
+{
+	struct closing *closing = userdata;
+
+	return pg_members_have_cgroup(&closing->members, cgroup_id);
+}
+
+static void clear(struct closing *closing)
+{
+	pg_members_clear(&closing->members);
 }
 
 static int run_pass(const struct pg_environment *environment, size_t *ret_closed,
@@ -139,13 +72,13 @@ static int run_pass(const struct pg_environment *environment, size_t *ret_closed
 	size_t closed = 0;
 	int error;
 
-	error = pg_cgroup_walk(environment->cgroup_fd, visit_cgroup, &closing);
+	error = pg_members_collect(environment->cgroup_fd, &closing.members);
 	if (error)
 		return pg_fail_errno(err, error, "listing the processes of %s",
 				     environment->record.cgroup);
-	for (size_t i = 0; i < closing.namespaces.count; i++) {
+	for (size_t i = 0; i < closing.members.namespace_count; i++) {
 		const struct pg_sockets_query query = {
-			.netns_fd = closing.namespaces.items[i].fd,
+			.netns_fd = closing.members.namespaces[i].fd,
 			.mark_map_fd = pg_kernel_mark_map_fd(environment->host->kernel),
 			.member = is_member,
 			.judge = is_forbidden,

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "host_internal.h"
+#include "dns.h"
 #include "steps.h"
 
 static int choose_name(struct pg_environment *environment, const char *name, struct pg_error *err)
@@ -181,6 +181,11 @@ static int make_pin_directory(const char *path, struct pg_error *err)
 	return 0;
 }
 
+static bool needs_hook(const struct pg_environment *environment, size_t hook)
+{
+	return environment->dns || !(pg_hook_flags((enum pg_hook)hook) & PG_HOOK_FOR_DNS);
+}
+
 /* Attaches and pins every hook; the header is zero throughout, so everything is denied. */
 static int attach(struct pg_environment *environment, const char *pins, struct pg_error *err)
 {
@@ -188,6 +193,8 @@ static int attach(struct pg_environment *environment, const char *pins, struct p
 	int error = 0;
 
 	for (size_t i = 0; i < PG_HOOK_COUNT && !error; i++) {
+		if (!needs_hook(environment, i))
+			continue;
 		error = pg_attach(kernel, environment->cgroup_fd, (enum pg_hook)i,
 				  &environment->attachment, err);
 		/* A cgroup that had a header before keeps it: close it with the first link. */
@@ -201,7 +208,9 @@ static int attach(struct pg_environment *environment, const char *pins, struct p
 		return pg_error_prefix(err, "confining the cgroup %s", environment->record.cgroup);
 	pg_step(PG_STEP_ATTACHED);
 	for (size_t i = 0; i < PG_HOOK_COUNT && !error; i++)
-		error = pg_attachment_pin(&environment->attachment, (enum pg_hook)i, pins, err);
+		if (needs_hook(environment, i))
+			error = pg_attachment_pin(&environment->attachment, (enum pg_hook)i, pins,
+						  err);
 	if (!error)
 		pg_step(PG_STEP_PINNED);
 	return error;
@@ -242,23 +251,18 @@ static int confine(struct pg_environment *environment, struct pg_error *err)
 	return attach(environment, pins, err);
 }
 
-static void describe(struct pg_environment *environment,
-		     const struct pg_environment_options *options)
+static int describe(struct pg_environment *environment,
+		    const struct pg_environment_options *options, struct pg_error *err)
 {
 	struct pg_header *header = &environment->header;
-	const size_t resolvers = options->resolver_count < PG_RESOLVER_MAX ? options->resolver_count
-									   : PG_RESOLVER_MAX;
 
 	header->magic = PG_HEADER_MAGIC;
 	header->level = (__u8)cgroup_level(environment->record.cgroup);
 	header->phase = (__u8)options->phase;
 	header->generation = 1;
 	header->flags = PG_HEADER_CHECK_LO_SOURCE;
-	for (size_t i = 0; i < resolvers; i++) {
-		header->resolvers[i].addr = options->resolvers[i].addr;
-		header->resolvers[i].port = htons(PG_PORT_DNS);
-	}
 	pg_content_describe(environment, header);
+	return environment->dns ? pg_dns_start(environment->dns, err) : 0;
 }
 
 static int put_in_force(struct pg_environment *environment, struct pg_error *err)
@@ -360,8 +364,9 @@ static int create(struct pg_environment *environment, const struct pg_environmen
 	if (error)
 		return error;
 	environment->cost.attach_ns = pg_monotonic_ns() - start;
-	describe(environment, options);
-	error = pg_own_addresses_start(environment, err);
+	error = describe(environment, options, err);
+	if (!error)
+		error = pg_own_addresses_start(environment, err);
 	if (error)
 		return error;
 	start = pg_monotonic_ns();

@@ -14,12 +14,34 @@
 #include <phasegate/abi/counter.h>
 #include <phasegate/abi/header.h>
 
+#include "dns/budget.h"
+#include "dns/resolver.h"
 #include "host.h"
 #include "policy/policy.h"
 
-/* Learned addresses stay allowed for max(TTL, floor) + grace: long enough to ask again. */
-#define PG_LEARNED_FLOOR_S 30
-#define PG_LEARNED_GRACE_S 60
+/* How names are treated; see PG_DNS_SETTINGS_DEFAULT. */
+struct pg_dns_settings {
+	/* Learned addresses stay allowed for max(TTL, floor) + grace seconds: long enough for a
+	 * client that keeps an answer somewhat longer than it may. */
+	unsigned int floor_s, grace_s;
+	/* Distinct names that may be asked under one "*." entry in a minute. */
+	unsigned int wildcard_per_minute;
+	/* DNS teaches no private addresses (RFC 1918, RFC 4193, RFC 6598). */
+	bool forbid_private;
+	enum pg_denial denial;
+	/* Learned addresses at most, draining ones included. */
+	unsigned int addresses_max;
+};
+#define PG_LEARNED_FLOOR_S     30
+#define PG_LEARNED_GRACE_S     60
+/* The grace is a courtesy to sloppy clients, the floor one to short TTLs: neither is a day. */
+#define PG_LEARNED_SETTING_MAX 86400
+#define PG_LEARNED_MAX	       1048576
+#define PG_DNS_SETTINGS_DEFAULT \
+	{ \
+		.floor_s = PG_LEARNED_FLOOR_S, .grace_s = PG_LEARNED_GRACE_S, \
+		.wildcard_per_minute = PG_BUDGET_PER_MINUTE, .addresses_max = PG_LEARNED_MAX, \
+	}
 
 struct pg_environment_options {
 	/* Letters, digits, '-', '_' and '.'; NULL: "run-PID-RANDOM". */
@@ -29,16 +51,25 @@ struct pg_environment_options {
 	const char *cgroup;
 	const struct pg_policy *policy; /* must outlive the Environment */
 	enum pg_phase phase;
-	/* Trusted nameservers; ask them for the policy's names, and let the Environment ask them.
+	/*
+	 * For a policy with names: the trusted nameservers, asked from the caller's network
+	 * namespace, and the Environment's own (of its resolv.conf as it is now), asked from inside
+	 * of the namespace that a query comes from. The own ones are asked for names of one label,
+	 * as a container network has them, and if there are no others for all; if there are no own
+	 * ones, the others are asked for all. At least one list must have a server.
 	 */
 	const struct pg_endpoint *resolvers;
 	size_t resolver_count;
+	const struct pg_endpoint *own_resolvers;
+	size_t own_resolver_count;
+	/* A hosts(5) file, read now, whose names have these addresses; NULL: none. */
+	const char *hosts;
+	struct pg_dns_settings dns;
 };
 
 /*
  * -EBUSY: the cgroup has processes or cgroups below it, or an Environment is above or below it;
- * -EEXIST: the name is taken; -EOPNOTSUPP: the policy has a wildcard, which needs the resolver in
- * the path.
+ * -EEXIST: the name is taken.
  */
 int pg_environment_create(struct pg_host *host, const struct pg_environment_options *options,
 			  struct pg_environment **ret_environment,
@@ -104,6 +135,9 @@ int pg_environment_kill(struct pg_environment *environment, size_t *ret_killed,
 
 int pg_environment_counters(const struct pg_environment *environment,
 			    struct pg_counters *ret_counters, struct pg_error *err) PG_MUST_CHECK;
+
+/* What the resolver in the path has done; all zero if the policy has no names. */
+struct pg_resolver_stats pg_environment_dns_stats(const struct pg_environment *environment);
 
 const char *pg_environment_name(const struct pg_environment *environment);
 /* Absolute path below the cgroup2 mount. */

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "dns.h"
 #include "host_internal.h"
 #include "kernel/mountinfo.h"
 #include "kernel/probe.h"
@@ -25,21 +26,25 @@
 /* A line for each cgroup hierarchy, each with a path. */
 #define PROC_FILE_MAX	 (64UL * 1024)
 
-int pg_host_add_source(struct pg_host *host, int fd, struct pg_source *source, struct pg_error *err)
+int pg_host_add_source(struct pg_host *host, int fd, uint32_t events, struct pg_source *source,
+		       struct pg_error *err)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
+	struct epoll_event event = {.events = events, .data.ptr = source};
 
 	if (epoll_ctl(host->epoll_fd, EPOLL_CTL_ADD, fd, &event))
 		return pg_fail_errno(err, -errno, "adding a descriptor to the event loop");
 	return 0;
 }
 
-void pg_host_remove_source(struct pg_host *host, int fd)
+void pg_host_remove_source(struct pg_host *host, int fd, const struct pg_source *source)
 {
 	epoll_ctl(host->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	for (size_t i = 0; i < host->turn_count; i++)
+		if (host->turn[i] == source)
+			host->turn[i] = NULL;
 }
 
-static int set_timer(int fd, uint64_t after_ns, uint64_t period_ns, struct pg_error *err)
+int pg_timer_set(int fd, uint64_t after_ns, uint64_t period_ns, struct pg_error *err)
 {
 	const struct itimerspec setting = {
 		.it_value = {.tv_sec = (time_t)(after_ns / PG_NSEC_PER_SEC),
@@ -53,14 +58,41 @@ static int set_timer(int fd, uint64_t after_ns, uint64_t period_ns, struct pg_er
 	return 0;
 }
 
+void pg_timer_acknowledge(int fd)
+{
+	uint64_t expirations;
+
+	(void)!read(fd, &expirations, sizeof(expirations));
+}
+
+int pg_host_add_timer(struct pg_host *host, struct pg_source *source, int *ret_fd,
+		      struct pg_error *err)
+{
+	*ret_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (*ret_fd < 0)
+		return pg_fail_errno(err, -errno, "making a timer");
+	return pg_host_add_source(host, *ret_fd, EPOLLIN, source, err);
+}
+
 static void note_event(void *userdata, const struct pg_event *event)
 {
 	struct pg_host *host = userdata;
 	struct pg_environment *environment;
 
-	LIST_FOREACH (environment, &host->environments, link)
-		if (environment->header.env_id == event->env_id && event->kind == PG_EVENT_STRANDED)
+	LIST_FOREACH (environment, &host->environments, link) {
+		if (environment->header.env_id != event->env_id)
+			continue;
+		switch ((enum pg_event_kind)event->kind) {
+		case PG_EVENT_STRANDED:
 			environment->stranded = true;
+			break;
+		case PG_EVENT_UNSERVED:
+		case PG_EVENT_PARKED:
+			if (environment->dns)
+				pg_dns_note(environment->dns, event);
+			break;
+		}
+	}
 }
 
 /* What fails for one Environment must not leave another's connections hanging. */
@@ -70,12 +102,12 @@ static int close_stranded(struct pg_host *host, struct pg_error *err)
 	struct pg_closing closing;
 	int error = 0;
 
-	host->closed_at = pg_monotonic_ns();
 	LIST_FOREACH (environment, &host->environments, link) {
 		int failed;
 
 		if (!environment->stranded)
 			continue;
+		host->closed_at = pg_monotonic_ns();
 		environment->stranded = false;
 		failed = pg_environment_close_forbidden(environment, &closing, error ? NULL : err);
 		if (!failed)
@@ -89,10 +121,18 @@ static int close_stranded(struct pg_host *host, struct pg_error *err)
 static int process_closing(void *userdata, struct pg_error *err)
 {
 	struct pg_host *host = userdata;
-	uint64_t expirations;
 
-	(void)!read(host->closing_fd, &expirations, sizeof(expirations));
+	pg_timer_acknowledge(host->closing_fd);
 	return close_stranded(host, err);
+}
+
+static void serve_dns(struct pg_host *host)
+{
+	struct pg_environment *environment;
+
+	LIST_FOREACH (environment, &host->environments, link)
+		if (environment->dns)
+			pg_dns_serve(environment->dns);
 }
 
 /* A workload can strand connections at will, so a pass follows another only after a pause. */
@@ -105,27 +145,18 @@ static int process_events(void *userdata, struct pg_error *err)
 
 	if (error)
 		return error;
+	serve_dns(host);
 	return now >= next ? close_stranded(host, err)
-			   : set_timer(host->closing_fd, next - now, 0, err);
+			   : pg_timer_set(host->closing_fd, next - now, 0, err);
 }
 
 static int age_flows(void *userdata, struct pg_error *err)
 {
 	struct pg_host *host = userdata;
-	uint64_t expirations;
 
-	(void)!read(host->aging_fd, &expirations, sizeof(expirations));
+	pg_timer_acknowledge(host->aging_fd);
 	pg_flows_expire(host->kernel, 0);
 	return 0;
-}
-
-static int start_timer(struct pg_host *host, struct pg_source *source, int *ret_fd,
-		       struct pg_error *err)
-{
-	*ret_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (*ret_fd < 0)
-		return pg_fail_errno(err, -errno, "making a timer");
-	return pg_host_add_source(host, *ret_fd, source, err);
 }
 
 static int start_sources(struct pg_host *host, struct pg_error *err)
@@ -137,12 +168,12 @@ static int start_sources(struct pg_host *host, struct pg_error *err)
 	host->events = (struct pg_source){process_events, host};
 	host->closing = (struct pg_source){process_closing, host};
 	host->aging = (struct pg_source){age_flows, host};
-	error = pg_host_add_source(host, pg_events_fd(host->kernel), &host->events, err);
+	error = pg_host_add_source(host, pg_events_fd(host->kernel), EPOLLIN, &host->events, err);
 	if (!error)
-		error = start_timer(host, &host->closing, &host->closing_fd, err);
+		error = pg_host_add_timer(host, &host->closing, &host->closing_fd, err);
 	if (!error)
-		error = start_timer(host, &host->aging, &host->aging_fd, err);
-	return error ? error : set_timer(host->aging_fd, period, period, err);
+		error = pg_host_add_timer(host, &host->aging, &host->aging_fd, err);
+	return error ? error : pg_timer_set(host->aging_fd, period, period, err);
 }
 
 static int open_cgroup_mount(struct pg_host *host, struct pg_error *err)
@@ -247,18 +278,21 @@ int pg_host_fd(const struct pg_host *host)
 int pg_host_process(struct pg_host *host, struct pg_error *err)
 {
 	struct epoll_event events[EVENTS_MAX];
-	int count = epoll_wait(host->epoll_fd, events, EVENTS_MAX, 0);
+	struct pg_source *turn[EVENTS_MAX];
+	int count = epoll_wait(host->epoll_fd, events, EVENTS_MAX, 0), error = 0;
 
 	if (count < 0 && errno != EINTR)
 		return pg_fail_errno(err, -errno, "waiting for events");
-	for (int i = 0; i < count; i++) {
-		struct pg_source *source = events[i].data.ptr;
-		int error = source->process(source->userdata, err);
-
-		if (error)
-			return error;
-	}
-	return 0;
+	for (int i = 0; i < count; i++)
+		turn[i] = events[i].data.ptr;
+	host->turn = turn;
+	host->turn_count = count > 0 ? (size_t)count : 0;
+	for (size_t i = 0; i < host->turn_count && !error; i++)
+		if (turn[i])
+			error = turn[i]->process(turn[i]->userdata, err);
+	host->turn = NULL;
+	host->turn_count = 0;
+	return error;
 }
 
 struct pg_kernel *pg_host_kernel(const struct pg_host *host)

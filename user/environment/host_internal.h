@@ -6,7 +6,6 @@
 
 #include "cgroup.h"
 #include "compile/address_set.h"
-#include "dns/names.h"
 #include "environment.h"
 #include "kernel/attach.h"
 #include "kernel/set.h"
@@ -32,6 +31,10 @@ struct pg_host {
 	int aging_fd, closing_fd; /* timers */
 	struct pg_source events, aging, closing;
 	uint64_t closed_at; /* when stranded connections were closed last */
+	/* The sources whose turn it is in pg_host_process(); one that is removed meanwhile is
+	 * NULL. */
+	struct pg_source **turn;
+	size_t turn_count;
 	struct pg_environment_list environments;
 	pg_warning warning;
 	void *warning_userdata;
@@ -39,9 +42,17 @@ struct pg_host {
 
 void pg_host_warn(const struct pg_host *host, const char *code, const char *message);
 
-int pg_host_add_source(struct pg_host *host, int fd, struct pg_source *source,
+/* events: of epoll_ctl(2), EPOLLIN as a rule. */
+int pg_host_add_source(struct pg_host *host, int fd, uint32_t events, struct pg_source *source,
 		       struct pg_error *err) PG_MUST_CHECK;
-void pg_host_remove_source(struct pg_host *host, int fd);
+/* The source is not called any more, not even for what has happened already. */
+void pg_host_remove_source(struct pg_host *host, int fd, const struct pg_source *source);
+/* A timer (CLOCK_BOOTTIME) that is not set yet. */
+int pg_host_add_timer(struct pg_host *host, struct pg_source *source, int *ret_fd,
+		      struct pg_error *err) PG_MUST_CHECK;
+/* The source of a timer calls this first. */
+void pg_timer_acknowledge(int fd);
+int pg_timer_set(int fd, uint64_t after_ns, uint64_t period_ns, struct pg_error *err) PG_MUST_CHECK;
 
 /* What one distinct list of entries became; phases that inherit share it. */
 struct pg_compiled {
@@ -50,13 +61,6 @@ struct pg_compiled {
 	struct pg_kernel_set set;
 	struct pg_kernel_learned learned;
 	bool has_names;
-};
-
-/* A name, and which of .compiled want its addresses. */
-struct pg_wanted_name {
-	const char *name;
-	unsigned int compiled; /* bit mask */
-	bool warned;	       /* that there was no room for an address of it */
 };
 
 struct pg_environment {
@@ -72,12 +76,7 @@ struct pg_environment {
 	struct pg_compiled compiled[PG_PHASE_COUNT];
 	size_t compiled_count;
 	unsigned int phase_compiled[PG_PHASE_COUNT]; /* index + 1; 0: no entries */
-	/* Names. */
-	struct pg_wanted_name *wanted;
-	const char **wanted_names;
-	size_t wanted_count;
-	struct pg_names *names;
-	struct pg_source names_source;
+	struct pg_dns *dns;			     /* NULL: the policy has no names */
 	/* Own addresses. */
 	struct mnl_socket *addresses;
 	struct pg_source addresses_source;
@@ -85,7 +84,7 @@ struct pg_environment {
 	struct pg_environment_cost cost;
 };
 
-/* content.c: policy -> sets in the kernel, names -> learned addresses */
+/* content.c: policy -> sets in the kernel */
 int pg_content_create(struct pg_environment *environment,
 		      const struct pg_environment_options *options,
 		      struct pg_error *err) PG_MUST_CHECK;
@@ -93,8 +92,10 @@ void pg_content_destroy(struct pg_environment *environment);
 /* Fills the phases of the header. */
 void pg_content_describe(const struct pg_environment *environment, struct pg_header *header);
 /* Whether the phase in force allows a new (or, if draining, an open) connection to the endpoint. */
-bool pg_content_allows(const struct pg_environment *environment, uint8_t protocol,
-		       const struct pg_endpoint *remote);
+bool pg_content_allows(const struct pg_environment *environment, const struct pg_endpoint *remote);
+
+/* Whether a phase's list has the address now: static, or learned and not expired. */
+bool pg_content_has_address(const struct pg_environment *environment, const struct pg_addr *addr);
 
 /* own_addresses.c */
 int pg_own_addresses_start(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;

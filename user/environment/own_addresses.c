@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <linux/rtnetlink.h>
+#include <sys/epoll.h>
 
 #include <libmnl/libmnl.h>
 
@@ -102,7 +103,8 @@ static int watch_addresses(void *userdata, struct pg_error *err)
 	int error = process_addresses(environment, err);
 
 	if (error)
-		pg_host_remove_source(environment->host, mnl_socket_get_fd(environment->addresses));
+		pg_host_remove_source(environment->host, mnl_socket_get_fd(environment->addresses),
+				      &environment->addresses_source);
 	return error;
 }
 
@@ -123,14 +125,15 @@ int pg_own_addresses_start(struct pg_environment *environment, struct pg_error *
 		return error;
 	environment->addresses_source = (struct pg_source){watch_addresses, environment};
 	return pg_host_add_source(environment->host, mnl_socket_get_fd(environment->addresses),
-				  &environment->addresses_source, err);
+				  EPOLLIN, &environment->addresses_source, err);
 }
 
 void pg_own_addresses_stop(struct pg_environment *environment)
 {
 	if (!environment->addresses)
 		return;
-	pg_host_remove_source(environment->host, mnl_socket_get_fd(environment->addresses));
+	pg_host_remove_source(environment->host, mnl_socket_get_fd(environment->addresses),
+			      &environment->addresses_source);
 	mnl_socket_close(environment->addresses);
 	environment->addresses = NULL;
 	pg_own_clear(environment->host->kernel, environment->header.env_id);

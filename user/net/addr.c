@@ -59,21 +59,38 @@ static bool is_learnable_v4(uint32_t addr)
 	return first < 224;
 }
 
+/* The IPv4 address that the address stands for: mapped, compatible or behind 64:ff9b::/96 (RFC
+ * 6052). The compatible form shares 96 zero bits with :: and ::1, which are none. */
+static bool read_v4(const struct pg_addr *addr, uint32_t *ret_v4)
+{
+	*ret_v4 = ntohl(addr->word[3]);
+	if (pg_addr_is_v4(addr))
+		return true;
+	if (addr->word[1] || addr->word[2])
+		return false;
+	return ntohl(addr->word[0]) == 0x0064ff9b || (!addr->word[0] && *ret_v4 > 1);
+}
+
 bool pg_addr_is_learnable(const struct pg_addr *addr)
 {
-	uint32_t top = ntohl(addr->word[0]);
-	uint32_t last = ntohl(addr->word[3]);
+	uint32_t top = ntohl(addr->word[0]), v4;
 
-	if (pg_addr_is_v4(addr))
-		return is_learnable_v4(last);
-	/* Unspecified, ::1 and the IPv4-compatible form ::a.b.c.d share 96 zero bits. */
+	if (read_v4(addr, &v4))
+		return is_learnable_v4(v4);
+	/* Unspecified and ::1. */
 	if (!addr->word[0] && !addr->word[1] && !addr->word[2])
-		return last > 1 && is_learnable_v4(last);
-	/* 64:ff9b::/96 */
-	if (top == 0x0064ff9b && !addr->word[1] && !addr->word[2])
-		return is_learnable_v4(last);
+		return false;
 	/* ff00::/8 and fe80::/10 */
 	return top >> 24 != 0xff && top >> 22 != 0xfe80 >> 6;
+}
+
+bool pg_addr_is_private(const struct pg_addr *addr)
+{
+	uint32_t v4;
+
+	if (!read_v4(addr, &v4))
+		return ntohl(addr->word[0]) >> 25 == 0xfc >> 1;
+	return v4 >> 24 == 10 || v4 >> 20 == 0xac1 || v4 >> 16 == 0xc0a8 || v4 >> 22 == 0x6440 >> 6;
 }
 
 int pg_addr_parse(const char *text, struct pg_addr *ret_addr)

@@ -29,6 +29,10 @@ bool pg_addr_is_loopback(const struct pg_addr *addr);
  */
 bool pg_addr_is_learnable(const struct pg_addr *addr);
 
+/* 10/8, 172.16/12, 192.168/16 (RFC 1918), 100.64/10 (RFC 6598), fc00::/7 (RFC 4193); an IPv4
+ * address in the forms above as well. */
+bool pg_addr_is_private(const struct pg_addr *addr);
+
 /* Strict numeric form as inet_pton(3) reads it (no zone, no octal, no short form); -EINVAL. */
 int pg_addr_parse(const char *text, struct pg_addr *ret_addr) PG_MUST_CHECK;
 

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names in the policy: which may be asked in which phase, and of whom. */
+#include "dns.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+
+/* Names without an address that are warned of one by one. */
+#define UNRESOLVED_SHOWN 10
+
+static const struct pg_phase_slot *phase_slot(const struct pg_dns *dns)
+{
+	const struct pg_header *header = &dns->environment->header;
+
+	return &header->phases[header->phase];
+}
+
+static void warn_budget(struct pg_dns *dns, size_t wildcard)
+{
+	char message[512];
+
+	snprintf(message, sizeof(message),
+		 "more than %u names under *.%s were asked within a minute: further ones are"
+		 " refused until it is over",
+		 dns->settings.wildcard_per_minute, pg_name_index_wildcard(dns->index, wildcard));
+	pg_host_warn(dns->environment->host, "wildcard_budget", message);
+}
+
+static enum pg_name_verdict judge(void *userdata, const char *name)
+{
+	struct pg_dns *dns = userdata;
+	const struct pg_environment *environment = dns->environment;
+	const unsigned int compiled = environment->phase_compiled[environment->header.phase];
+	struct pg_name_match match;
+	bool first;
+
+	switch ((enum pg_mode)phase_slot(dns)->mode) {
+	case PG_MODE_NO_NETWORK:
+		return PG_NAME_DENIED;
+	case PG_MODE_PUBLIC:
+		return PG_NAME_UNRESTRICTED;
+	case PG_MODE_ALLOWLIST:
+		break;
+	}
+	if (!compiled)
+		return PG_NAME_DENIED;
+	match = pg_name_index_find(dns->index, name);
+	if (match.by_host & 1U << (compiled - 1))
+		return PG_NAME_ALLOWED;
+	if (!(match.lists & 1U << (compiled - 1)))
+		return PG_NAME_DENIED;
+	if (pg_budget_spend(dns->budget, match.wildcard - 1, name, pg_boottime_ns(), &first))
+		return PG_NAME_ALLOWED;
+	if (first)
+		warn_budget(dns, match.wildcard - 1);
+	return PG_NAME_OVER_BUDGET;
+}
+
+static bool allows_address(void *userdata, const struct pg_addr *addr)
+{
+	const struct pg_dns *dns = userdata;
+
+	return phase_slot(dns)->mode == PG_MODE_PUBLIC ||
+	       pg_content_has_address(dns->environment, addr);
+}
+
+static uint64_t generation(void *userdata)
+{
+	const struct pg_dns *dns = userdata;
+
+	return dns->environment->header.generation;
+}
+
+static void reply(void *owner, const struct pg_peer *peer, const uint8_t *message, size_t size)
+{
+	pg_listener_send(owner, peer, message, size);
+}
+
+unsigned int pg_dns_upstream(const struct pg_dns *dns, const struct pg_site *site)
+{
+	return dns->upstream ? dns->upstream : site->own_upstream;
+}
+
+void pg_dns_ask(struct pg_dns *dns, const struct pg_site *site, const struct pg_peer *peer,
+		bool tcp, const uint8_t *message, size_t size)
+{
+	const struct pg_resolver_client client = {
+		.owner = site->listener,
+		.peer = *peer,
+		.upstream = pg_dns_upstream(dns, site),
+		.own_upstream = site->own_upstream,
+		.tcp = tcp,
+	};
+
+	pg_resolver_ask(dns->resolver, &client, message, size);
+}
+
+static int process_resolver(void *userdata, struct pg_error *err)
+{
+	struct pg_dns *dns = userdata;
+
+	return pg_resolver_process(dns->resolver, err);
+}
+
+static int start_resolver(struct pg_dns *dns, const struct pg_environment_options *options,
+			  struct pg_error *err)
+{
+	const struct pg_resolver_hooks hooks = {
+		.judge = judge,
+		.allows_address = allows_address,
+		.commit = pg_learning_commit,
+		.generation = generation,
+		.reply = reply,
+		.userdata = dns,
+	};
+	int error = pg_resolver_new(&hooks, options->dns.denial, &dns->resolver, err);
+
+	if (error)
+		return error;
+	dns->resolver_source = (struct pg_source){process_resolver, dns};
+	error = pg_host_add_source(dns->environment->host, pg_resolver_fd(dns->resolver), EPOLLIN,
+				   &dns->resolver_source, err);
+	if (error || !options->resolver_count)
+		return error;
+	return pg_resolver_add_upstream(dns->resolver, options->resolvers, options->resolver_count,
+					-1, &dns->upstream, err);
+}
+
+static int choose_own_resolvers(struct pg_dns *dns, const struct pg_environment_options *options,
+				struct pg_error *err)
+{
+	dns->own_resolver_count = options->own_resolver_count;
+	if (dns->own_resolver_count > PG_NAMESERVERS_MAX)
+		dns->own_resolver_count = PG_NAMESERVERS_MAX;
+	for (size_t i = 0; i < dns->own_resolver_count; i++)
+		dns->own_resolvers[i] = options->own_resolvers[i];
+	if (!options->resolver_count && !dns->own_resolver_count)
+		return pg_fail(err, -EINVAL,
+			       "the policy has host names, but no resolver is given to ask for"
+			       " their addresses");
+	return 0;
+}
+
+static int add_host(void *userdata, const char *name, const struct pg_addr *addr)
+{
+	struct pg_dns *dns = userdata;
+	struct pg_error err = {};
+	int error = pg_resolver_add_local(dns->resolver, name, addr, &err);
+
+	return error ? error : pg_learning_add_fixed(dns, name, addr, &err);
+}
+
+static void warn_unresolved(void *userdata, const char *name, const char *reason)
+{
+	struct {
+		const struct pg_host *host;
+		size_t count;
+	} *warning = userdata;
+	char message[512];
+
+	if (warning->count++ >= UNRESOLVED_SHOWN)
+		return;
+	snprintf(message, sizeof(message), "%s has no address: %s", name, reason);
+	pg_host_warn(warning->host, "unresolved", message);
+}
+
+/* Asks for the names that the policy spells out, so that what is wrong is said at the start. */
+static int load_names(struct pg_dns *dns, struct pg_error *err)
+{
+	const struct pg_site *home = pg_sites_home(dns);
+	const size_t count = pg_name_index_hosts(dns->index);
+	pg_autofree const char **names = calloc(count ? count : 1, sizeof(*names));
+	struct {
+		const struct pg_host *host;
+		size_t count;
+	} warning = {.host = dns->environment->host};
+	char message[128];
+	int unresolved;
+
+	if (!names)
+		return pg_fail(err, -ENOMEM, "not enough memory for %zu names", count);
+	for (size_t i = 0; i < count; i++)
+		names[i] = pg_name_index_host(dns->index, i);
+	unresolved = pg_resolver_load(dns->resolver, names, count, pg_dns_upstream(dns, home),
+				      home->own_upstream, PG_RESOLVER_LOAD_MS,
+				      dns->environment->host->interrupt_fd, warn_unresolved,
+				      &warning, err);
+	if (unresolved < 0)
+		return unresolved;
+	/* A list of thousands may be at fault for one reason, so a few of them say it. */
+	if (warning.count > UNRESOLVED_SHOWN) {
+		snprintf(message, sizeof(message), "%zu more names have no address",
+			 warning.count - UNRESOLVED_SHOWN);
+		pg_host_warn(dns->environment->host, "unresolved", message);
+	}
+	return 0;
+}
+
+static int index_names(struct pg_dns *dns, struct pg_error *err)
+{
+	const struct pg_environment *environment = dns->environment;
+	const struct pg_entries *lists[PG_PHASE_COUNT];
+	int error;
+
+	for (size_t i = 0; i < environment->compiled_count; i++)
+		lists[i] = environment->compiled[i].entries;
+	error = pg_name_index_new(lists, environment->compiled_count, &dns->index, err);
+	if (error)
+		return error;
+	dns->budget = pg_budget_new(pg_name_index_wildcards(dns->index),
+				    dns->settings.wildcard_per_minute);
+	return dns->budget ? 0
+			   : pg_fail(err, -ENOMEM, "not enough memory for %zu wildcards",
+				     pg_name_index_wildcards(dns->index));
+}
+
+static int tend(void *userdata, struct pg_error *err)
+{
+	struct pg_dns *dns = userdata;
+
+	pg_timer_acknowledge(dns->timer_fd);
+	pg_sites_tend(dns);
+	pg_learning_tend(dns);
+	return 0;
+}
+
+static int prepare(struct pg_dns *dns, const struct pg_environment_options *options,
+		   struct pg_error *err)
+{
+	int error = choose_own_resolvers(dns, options, err);
+
+	if (!error)
+		error = index_names(dns, err);
+	if (!error)
+		error = pg_learning_start(dns, err);
+	if (!error)
+		error = start_resolver(dns, options, err);
+	if (!error)
+		error = pg_sites_prepare(dns, err);
+	if (!error && options->hosts)
+		error = pg_hosts_read(options->hosts, add_host, dns, err);
+	if (!error)
+		error = load_names(dns, err);
+	if (error)
+		return error;
+	dns->timer = (struct pg_source){tend, dns};
+	return pg_host_add_timer(dns->environment->host, &dns->timer, &dns->timer_fd, err);
+}
+
+int pg_dns_create(struct pg_environment *environment, const struct pg_environment_options *options,
+		  struct pg_error *err)
+{
+	struct pg_dns *dns;
+
+	if (!pg_policy_has_names(environment->policy))
+		return 0;
+	dns = calloc(1, sizeof(*dns));
+	if (!dns)
+		return pg_fail(err, -ENOMEM, "not enough memory for the resolver");
+	LIST_INIT(&dns->sites);
+	dns->environment = environment;
+	dns->settings = options->dns;
+	dns->timer_fd = dns->populated_fd = -1;
+	environment->dns = dns;
+	return prepare(dns, options, err);
+}
+
+int pg_dns_start(struct pg_dns *dns, struct pg_error *err)
+{
+	struct pg_header *header = &dns->environment->header;
+	int error = pg_sites_start(dns, err);
+
+	if (error)
+		return error;
+	header->flags |= PG_HEADER_DNS_LISTENER;
+	for (size_t i = 0; i < PG_PHASE_COUNT; i++)
+		if (header->phases[i].mode != PG_MODE_NO_NETWORK)
+			header->phases[i].flags |= PG_PHASE_DNS_REDIRECT;
+	return pg_timer_set(dns->timer_fd, PG_NSEC_PER_SEC, PG_NSEC_PER_SEC, err);
+}
+
+void pg_dns_destroy(struct pg_environment *environment)
+{
+	struct pg_dns *dns = environment->dns;
+	struct pg_host *host = environment->host;
+
+	if (!dns)
+		return;
+	pg_sites_close(dns);
+	if (dns->timer_fd >= 0)
+		pg_host_remove_source(host, dns->timer_fd, &dns->timer);
+	if (dns->populated_fd >= 0)
+		pg_host_remove_source(host, dns->populated_fd, &dns->populated);
+	if (dns->resolver)
+		pg_host_remove_source(host, pg_resolver_fd(dns->resolver), &dns->resolver_source);
+	pg_close_fd(&dns->timer_fd);
+	pg_close_fd(&dns->populated_fd);
+	pg_resolver_free(dns->resolver);
+	pg_learned_book_free(dns->book);
+	pg_budget_free(dns->budget);
+	pg_name_index_free(dns->index);
+	if (environment->header.env_id)
+		pg_dns_forget(host->kernel, environment->header.env_id);
+	free(dns);
+	environment->dns = NULL;
+}
+
+struct pg_resolver_stats pg_environment_dns_stats(const struct pg_environment *environment)
+{
+	return environment->dns ? *pg_resolver_stats(environment->dns->resolver)
+				: (struct pg_resolver_stats){};
+}

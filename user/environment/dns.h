@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to user/environment/: names. The resolver in the path of one Environment, what its
+ * answers teach, and the network namespaces in which it listens (sites).
+ *
+ *   dns.c          policy: which names may be asked, what is learned
+ *   dns_sites.c    listeners, opened where the Environment's processes are
+ *   dns_learning.c lifetime of learned addresses
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include <phasegate/abi/event.h>
+
+#include "compile/name_index.h"
+#include "dns/listener.h"
+#include "dns/resolv_conf.h"
+#include "host_internal.h"
+#include "learned.h"
+
+/* Queries kept until a listener is open in their namespace. */
+#define PG_PARKED_MAX 64
+
+struct pg_parked {
+	uint64_t netns; /* cookie; 0: not known */
+	struct pg_peer peer;
+	size_t size;
+	uint8_t data[PG_DNS_PARKED_MAX];
+};
+
+/* A network namespace of the Environment. */
+struct pg_site {
+	LIST_ENTRY(pg_site) link;
+	struct pg_dns *dns;
+	int netns_fd;
+	uint64_t inode;
+	bool home; /* the namespace of this process: stays as long as the Environment */
+	struct pg_listener *listener; /* NULL: lost, or could not be opened; tried again later */
+	struct pg_source source;
+	unsigned int own_upstream; /* 0: none */
+	uint64_t opened;	   /* when that was tried last, CLOCK_MONOTONIC */
+	bool warned;		   /* that it cannot be opened */
+};
+
+struct pg_dns {
+	struct pg_environment *environment;
+	struct pg_dns_settings settings;
+	struct pg_name_index *index;
+	struct pg_budget *budget;
+	struct pg_resolver *resolver;
+	struct pg_source resolver_source;
+	unsigned int upstream; /* 0: the Environment's own only */
+	struct pg_endpoint own_resolvers[PG_NAMESERVERS_MAX];
+	size_t own_resolver_count;
+	/* Sites. */
+	LIST_HEAD(, pg_site) sites;
+	struct pg_parked parked[PG_PARKED_MAX];
+	size_t parked_count;
+	bool unserved;	    /* some namespace has no listener */
+	uint64_t served_at; /* when that was last looked into */
+	int timer_fd;
+	struct pg_source timer;
+	int populated_fd; /* cgroup.events; -1 before the cgroup exists */
+	struct pg_source populated;
+	/* Learning. */
+	struct pg_learned_book *book;
+	struct pg_kernel_learned *lists[PG_PHASE_COUNT];
+	uint64_t swept_at;
+	unsigned int told_unlearnable, told_shared; /* messages so far */
+	bool told_full;
+};
+
+/* Reads what names need, and resolves them; before the cgroup exists. Sets environment->dns, or
+ * leaves it NULL if the policy has no names. */
+int pg_dns_create(struct pg_environment *environment, const struct pg_environment_options *options,
+		  struct pg_error *err) PG_MUST_CHECK;
+void pg_dns_destroy(struct pg_environment *environment);
+
+/* Listens in this process's namespace; once the cgroup is attached and before its header is
+ * written, of which it fills what is about DNS. */
+int pg_dns_start(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
+
+/* An event of the kernel; what follows from it is done by pg_dns_serve(). */
+void pg_dns_note(struct pg_dns *dns, const struct pg_event *event);
+void pg_dns_serve(struct pg_dns *dns);
+
+/* dns.c */
+void pg_dns_ask(struct pg_dns *dns, const struct pg_site *site, const struct pg_peer *peer,
+		bool tcp, const uint8_t *message, size_t size);
+/* The upstream of names with several labels for queries from the site, and of those with one. */
+unsigned int pg_dns_upstream(const struct pg_dns *dns, const struct pg_site *site);
+
+/* dns_sites.c */
+int pg_sites_start(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
+void pg_sites_close(struct pg_dns *dns);
+/* Opens what is missing and closes what no process is in any more. */
+void pg_sites_tend(struct pg_dns *dns);
+/* This process's namespace; there once pg_sites_prepare() has been called. */
+int pg_sites_prepare(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
+struct pg_site *pg_sites_home(const struct pg_dns *dns);
+
+/* dns_learning.c */
+int pg_learning_start(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
+/* A pg_resolver_hooks.commit; userdata is the struct pg_dns. */
+int pg_learning_commit(void *userdata, const char *name, const struct pg_addr *addr, uint32_t ttl);
+/* An address that does not expire. */
+int pg_learning_add_fixed(struct pg_dns *dns, const char *name, const struct pg_addr *addr,
+			  struct pg_error *err) PG_MUST_CHECK;
+/* Ends the draining of what nobody uses any more. */
+void pg_learning_tend(struct pg_dns *dns);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which addresses the resolver's answers teach, and when they are let go. */
+#include "dns.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "kernel/sockets.h"
+#include "members.h"
+
+/* How often expired addresses are looked for. Looking at the sockets costs, draining does not. */
+#define SWEEP_PERIOD_NS (5 * PG_NSEC_PER_SEC)
+/* A full book is swept at once, but a workload cannot make us do nothing else. */
+#define SWEEP_PAUSE_NS	(100 * PG_NSEC_PER_MSEC)
+/* Messages about single addresses; a workload could cause any number. */
+#define MESSAGES_MAX	10
+
+static void warn_shared(void *userdata, const struct pg_addr *addr, const char *name,
+			const char *other)
+{
+	struct pg_dns *dns = userdata;
+	char message[640], text[PG_ADDR_TEXT];
+
+	if (dns->told_shared++ >= MESSAGES_MAX)
+		return;
+	snprintf(message, sizeof(message),
+		 "%s, learned for %s, is an address of %s, too: what is allowed is the address%s",
+		 pg_addr_format(addr, text), name, other,
+		 dns->told_shared == MESSAGES_MAX ? " (further ones are not reported)" : "");
+	pg_host_warn(dns->environment->host, "shared_address", message);
+}
+
+static void warn_unlearnable(struct pg_dns *dns, const char *name, const struct pg_addr *addr)
+{
+	char message[512], text[PG_ADDR_TEXT];
+
+	if (dns->told_unlearnable++ >= MESSAGES_MAX)
+		return;
+	snprintf(message, sizeof(message),
+		 "%s has the address %s, which DNS may not teach (%s): it is not opened%s", name,
+		 pg_addr_format(addr, text),
+		 pg_addr_is_learnable(addr) ? "private addresses are forbidden by a setting"
+					    : "loopback, link-local and the like",
+		 dns->told_unlearnable == MESSAGES_MAX ? " (further ones are not reported)" : "");
+	pg_host_warn(dns->environment->host, "not_learned", message);
+}
+
+int pg_learning_start(struct pg_dns *dns, struct pg_error *err)
+{
+	struct pg_environment *environment = dns->environment;
+	struct pg_learned_options options = {
+		.lists = dns->lists,
+		.list_count = environment->compiled_count,
+		.capacity = dns->settings.addresses_max,
+		.shared = warn_shared,
+		.userdata = dns,
+	};
+
+	for (size_t i = 0; i < environment->compiled_count; i++)
+		if (environment->compiled[i].has_names)
+			dns->lists[i] = &environment->compiled[i].learned;
+	return pg_learned_book_new(&options, &dns->book, err);
+}
+
+/* What is known of the open sockets of the Environment. */
+struct collecting {
+	struct pg_members members;
+	pg_learned_use use;
+	void *context;
+	int error;
+};
+
+static void collecting_clear(struct collecting *collecting)
+{
+	pg_members_clear(&collecting->members);
+}
+
+static bool is_member(void *userdata, uint64_t cgroup_id)
+{
+	struct collecting *collecting = userdata;
+
+	return pg_members_have_cgroup(&collecting->members, cgroup_id);
+}
+
+/* A judge that closes nothing. */
+static bool note_remote(void *userdata, const struct pg_socket *socket)
+{
+	struct collecting *collecting = userdata;
+
+	if (!collecting->error)
+		collecting->error = collecting->use(collecting->context, &socket->remote.addr);
+	return false;
+}
+
+static int collect_remotes(void *userdata, pg_learned_use use, void *context, struct pg_error *err)
+{
+	const struct pg_environment *environment = userdata;
+	PG_CLEANUP(collecting_clear)
+	struct collecting collecting = {.use = use, .context = context};
+	int error = pg_members_collect(environment->cgroup_fd, &collecting.members);
+
+	if (error)
+		return pg_fail_errno(err, error, "listing the processes of %s",
+				     environment->record.cgroup);
+	for (size_t i = 0; i < collecting.members.namespace_count; i++) {
+		const struct pg_sockets_query query = {
+			.netns_fd = collecting.members.namespaces[i].fd,
+			.mark_map_fd = pg_kernel_mark_map_fd(environment->host->kernel),
+			.member = is_member,
+			.judge = note_remote,
+			.userdata = &collecting,
+		};
+		size_t closed = 0;
+
+		error = pg_sockets_close(&query, &closed, err);
+		if (error)
+			return error;
+	}
+	if (collecting.error)
+		return pg_fail_errno(err, collecting.error, "noting the open sockets of %s",
+				     environment->record.cgroup);
+	return 0;
+}
+
+static void sweep(struct pg_dns *dns)
+{
+	struct pg_error err = {};
+
+	dns->swept_at = pg_boottime_ns();
+	/* Before the cgroup exists nothing can be in use, and nothing has expired either. */
+	if (dns->environment->cgroup_fd < 0)
+		return;
+	if (pg_learned_book_sweep(dns->book, collect_remotes, dns->environment, &err) >= 0)
+		return;
+	pg_error_prefix(&err, "expired addresses go on draining");
+	pg_host_warn(dns->environment->host, "draining", err.text);
+}
+
+void pg_learning_tend(struct pg_dns *dns)
+{
+	if (pg_boottime_ns() - dns->swept_at >= SWEEP_PERIOD_NS)
+		sweep(dns);
+}
+
+static int add(struct pg_dns *dns, unsigned int lists, const char *name, const struct pg_addr *addr,
+	       uint64_t expires, struct pg_error *err)
+{
+	int error = pg_learned_book_add(dns->book, lists, name, addr, expires, err);
+
+	if (error != -ENOSPC || !lists || pg_boottime_ns() - dns->swept_at < SWEEP_PAUSE_NS)
+		return error;
+	sweep(dns);
+	return pg_learned_book_add(dns->book, lists, name, addr, expires, err);
+}
+
+static void warn_full(struct pg_dns *dns, const char *name, struct pg_error *err)
+{
+	if (dns->told_full)
+		return;
+	dns->told_full = true;
+	pg_error_prefix(err,
+			"%s (answers whose addresses have no room are SERVFAIL; this is said"
+			" once)",
+			name);
+	pg_host_warn(dns->environment->host, "learned_full", err->text);
+}
+
+int pg_learning_commit(void *userdata, const char *name, const struct pg_addr *addr, uint32_t ttl)
+{
+	struct pg_dns *dns = userdata;
+	const unsigned int lists = pg_name_index_find(dns->index, name).lists;
+	const unsigned int floor = dns->settings.floor_s;
+	const uint64_t seconds = (uint64_t)(ttl > floor ? ttl : floor) + dns->settings.grace_s;
+	struct pg_error err = {};
+	int error;
+
+	if (!pg_addr_is_learnable(addr) ||
+	    (dns->settings.forbid_private && pg_addr_is_private(addr))) {
+		if (lists)
+			warn_unlearnable(dns, name, addr);
+		return 0;
+	}
+	error = add(dns, lists, name, addr, pg_boottime_ns() + seconds * PG_NSEC_PER_SEC, &err);
+	if (!error || !lists)
+		return 0;
+	warn_full(dns, name, &err);
+	return error;
+}
+
+int pg_learning_add_fixed(struct pg_dns *dns, const char *name, const struct pg_addr *addr,
+			  struct pg_error *err)
+{
+	const unsigned int lists = pg_name_index_find(dns->index, name).lists;
+
+	if (!lists)
+		return 0;
+	if (!pg_addr_is_learnable(addr)) {
+		warn_unlearnable(dns, name, addr);
+		return 0;
+	}
+	return add(dns, lists, name, addr, UINT64_MAX, err);
+}

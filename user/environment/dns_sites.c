@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Listeners in the network namespaces of an Environment. The first is opened in the namespace of
+ * this process, where commands start; others as soon as something in them asks a nameserver: the
+ * hooks say so and keep the query (abi/dns.h).
+ */
+#include "dns.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "members.h"
+
+/* 127.77.0.0/16: a part of loopback that nobody uses by habit. */
+#define LISTENER_NET 0x7f4d0000U
+/* Ports above the usual range of ephemeral ones (net.ipv4.ip_local_port_range). */
+#define PORT_FIRST   61000U
+#define PORT_COUNT   4000U
+/* With that many Environments in one namespace, chance would need more tries. */
+#define OPEN_TRIES   64
+
+/* A namespace whose listener is destroyed again and again is not served faster than this. */
+#define REOPEN_NS (1 * PG_NSEC_PER_SEC)
+/* Looking for processes costs; a workload can make namespaces all the time. */
+#define SERVE_NS  (5 * PG_NSEC_PER_MSEC)
+
+static void take_query(void *userdata, struct pg_listener *listener, const struct pg_peer *peer,
+		       bool tcp, const uint8_t *message, size_t size)
+{
+	struct pg_site *site = userdata;
+
+	pg_dns_ask(site->dns, site, peer, tcp, message, size);
+}
+
+static int mark_socket(void *userdata, int fd, struct pg_error *err)
+{
+	const struct pg_site *site = userdata;
+	const struct pg_environment *environment = site->dns->environment;
+
+	return pg_dns_listener_mark(environment->host->kernel, fd, environment->header.env_id, err);
+}
+
+static void close_listener(struct pg_site *site)
+{
+	struct pg_dns *dns = site->dns;
+
+	if (!site->listener)
+		return;
+	pg_host_remove_source(dns->environment->host, pg_listener_fd(site->listener),
+			      &site->source);
+	pg_resolver_cancel(dns->resolver, site->listener);
+	pg_listener_close(site->listener);
+	site->listener = NULL;
+	/* So that a query is parked until there is a listener again. */
+	pg_dns_forget(dns->environment->host->kernel, dns->environment->header.env_id);
+}
+
+static void warn_site(struct pg_site *site, const char *code, struct pg_error *err)
+{
+	pg_error_prefix(err, "DNS in the network namespace %" PRIu64 " of %s", site->inode,
+			site->dns->environment->record.name);
+	pg_host_warn(site->dns->environment->host, code, err->text);
+}
+
+static int process_listener(void *userdata, struct pg_error *err)
+{
+	struct pg_site *site = userdata;
+	struct pg_error fault = {};
+
+	if (!pg_listener_process(site->listener, &fault))
+		return 0;
+	close_listener(site);
+	warn_site(site, "listener_lost", &fault);
+	return 0;
+}
+
+static int open_listener(struct pg_site *site, bool ipv6_required, struct pg_error *err)
+{
+	const struct pg_header *header = &site->dns->environment->header;
+	const struct pg_listener_options options = {
+		.netns_fd = site->netns_fd,
+		.endpoints = {header->listener[0], header->listener[1]},
+		.prepare = mark_socket,
+		.query = take_query,
+		.userdata = site,
+	};
+	int error;
+
+	site->opened = pg_monotonic_ns();
+	error = pg_listener_open(&options, ipv6_required, &site->listener, err);
+	if (error)
+		return error;
+	site->source = (struct pg_source){process_listener, site};
+	error = pg_host_add_source(site->dns->environment->host, pg_listener_fd(site->listener),
+				   EPOLLIN, &site->source, err);
+	if (!error)
+		return 0;
+	pg_listener_close(site->listener);
+	site->listener = NULL;
+	return error;
+}
+
+static int add_site(struct pg_dns *dns, int netns_fd, struct pg_site **ret_site,
+		    struct pg_error *err)
+{
+	struct pg_site *site = calloc(1, sizeof(*site));
+	struct stat status;
+	int error = 0;
+
+	if (!site)
+		return pg_fail(err, -ENOMEM, "not enough memory for a network namespace");
+	site->dns = dns;
+	site->netns_fd = fcntl(netns_fd, F_DUPFD_CLOEXEC, 0);
+	if (site->netns_fd < 0 || fstat(site->netns_fd, &status))
+		error = pg_fail_errno(err, -errno, "keeping a network namespace open");
+	else if (dns->own_resolver_count)
+		error = pg_resolver_add_upstream(dns->resolver, dns->own_resolvers,
+						 dns->own_resolver_count, site->netns_fd,
+						 &site->own_upstream, err);
+	if (error) {
+		pg_close_fd(&site->netns_fd);
+		free(site);
+		return error;
+	}
+	site->inode = status.st_ino;
+	LIST_INSERT_HEAD(&dns->sites, site, link);
+	*ret_site = site;
+	return 0;
+}
+
+static void remove_site(struct pg_site *site)
+{
+	close_listener(site);
+	if (site->own_upstream)
+		pg_resolver_remove_upstream(site->dns->resolver, site->own_upstream);
+	LIST_REMOVE(site, link);
+	pg_close_fd(&site->netns_fd);
+	free(site);
+}
+
+int pg_sites_prepare(struct pg_dns *dns, struct pg_error *err)
+{
+	pg_autoclose int netns_fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	struct pg_site *site;
+	int error;
+
+	if (netns_fd < 0)
+		return pg_fail_errno(err, -errno, "opening the own network namespace");
+	error = add_site(dns, netns_fd, &site, err);
+	if (!error)
+		site->home = true;
+	return error;
+}
+
+struct pg_site *pg_sites_home(const struct pg_dns *dns)
+{
+	struct pg_site *site;
+
+	LIST_FOREACH (site, &dns->sites, link)
+		if (site->home)
+			return site;
+	return NULL;
+}
+
+/* An endpoint of the Environment's own: others in the namespace, Environments among them, have
+ * theirs. */
+static int choose_endpoints(struct pg_header *header, struct pg_error *err)
+{
+	static const uint8_t loopback6[16] = {[15] = 1};
+	struct {
+		uint16_t host, port;
+	} random;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return pg_fail_errno(err, -errno, "drawing a random port");
+	/* Neither the network's own address nor its broadcast. */
+	random.host = (uint16_t)(random.host % 0xfffe + 1);
+	random.port = (uint16_t)(PORT_FIRST + random.port % PORT_COUNT);
+	header->listener[0] = (struct pg_endpoint){
+		.addr = pg_addr_from_v4(htonl(LISTENER_NET + random.host)),
+		.port = htons(random.port),
+	};
+	header->listener[1] = (struct pg_endpoint){
+		.addr = pg_addr_from_bytes(loopback6),
+		.port = htons(random.port),
+	};
+	return 0;
+}
+
+/* The cgroup has lost its last process, or got its first. */
+static int process_populated(void *userdata, struct pg_error *err)
+{
+	struct pg_dns *dns = userdata;
+	char text[256];
+
+	/* Reading is what makes it wait for the next change. */
+	if (pread(dns->populated_fd, text, sizeof(text), 0) < 0) {
+		pg_host_remove_source(dns->environment->host, dns->populated_fd, &dns->populated);
+		return 0;
+	}
+	pg_sites_tend(dns);
+	return 0;
+}
+
+static int watch_populated(struct pg_dns *dns, struct pg_error *err)
+{
+	struct pg_environment *environment = dns->environment;
+	char text[256];
+
+	dns->populated_fd = openat(environment->cgroup_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	if (dns->populated_fd < 0 || pread(dns->populated_fd, text, sizeof(text), 0) < 0)
+		return pg_fail_errno(err, -errno, "watching %s/cgroup.events",
+				     environment->record.cgroup);
+	dns->populated = (struct pg_source){process_populated, dns};
+	return pg_host_add_source(environment->host, dns->populated_fd, EPOLLPRI, &dns->populated,
+				  err);
+}
+
+int pg_sites_start(struct pg_dns *dns, struct pg_error *err)
+{
+	struct pg_site *home = pg_sites_home(dns);
+	int error = -EADDRINUSE;
+
+	for (int i = 0; i < OPEN_TRIES && error == -EADDRINUSE; i++) {
+		error = choose_endpoints(&dns->environment->header, err);
+		if (!error)
+			error = open_listener(home, true, err);
+	}
+	if (error)
+		return pg_error_prefix(err, "listening for DNS queries of %s",
+				       dns->environment->record.name);
+	return watch_populated(dns, err);
+}
+
+void pg_sites_close(struct pg_dns *dns)
+{
+	struct pg_site *site, *next;
+
+	for (site = LIST_FIRST(&dns->sites); site; site = next) {
+		next = LIST_NEXT(site, link);
+		remove_site(site);
+	}
+}
+
+static void try_open(struct pg_site *site)
+{
+	struct pg_error err = {};
+
+	if (site->listener || (site->opened && pg_monotonic_ns() - site->opened < REOPEN_NS))
+		return;
+	if (!open_listener(site, false, &err)) {
+		site->warned = false;
+		return;
+	}
+	if (!site->warned)
+		warn_site(site, "listener_refused", &err);
+	site->warned = true;
+}
+
+static struct pg_site *find_site(const struct pg_dns *dns, uint64_t inode)
+{
+	struct pg_site *site;
+
+	LIST_FOREACH (site, &dns->sites, link)
+		if (site->inode == inode)
+			return site;
+	return NULL;
+}
+
+/* Opens listeners in the namespaces of all processes that are there now. */
+static void open_missing(struct pg_dns *dns, const struct pg_members *members)
+{
+	for (size_t i = 0; i < members->namespace_count; i++) {
+		const struct pg_member_namespace *namespace = &members->namespaces[i];
+		struct pg_site *site = find_site(dns, namespace->inode);
+		struct pg_error err = {};
+
+		if (!site && add_site(dns, namespace->fd, &site, &err))
+			pg_host_warn(dns->environment->host, "listener_refused", err.text);
+		if (site)
+			try_open(site);
+	}
+}
+
+static void close_unused(struct pg_dns *dns, const struct pg_members *members)
+{
+	struct pg_site *site, *next;
+
+	for (site = LIST_FIRST(&dns->sites); site; site = next) {
+		next = LIST_NEXT(site, link);
+		if (!site->home && !pg_members_have_namespace(members, site->inode))
+			remove_site(site);
+	}
+}
+
+void pg_sites_tend(struct pg_dns *dns)
+{
+	pg_automembers struct pg_members members = {};
+	struct pg_site *site;
+
+	LIST_FOREACH (site, &dns->sites, link)
+		try_open(site);
+	if (dns->unserved)
+		pg_dns_serve(dns);
+	/* Only the namespace of this process: nothing to close. */
+	site = LIST_FIRST(&dns->sites);
+	if (!site || (site->home && !LIST_NEXT(site, link)))
+		return;
+	if (!pg_members_collect(dns->environment->cgroup_fd, &members))
+		close_unused(dns, &members);
+}
+
+void pg_dns_note(struct pg_dns *dns, const struct pg_event *event)
+{
+	const struct pg_event_parked *parked = (const struct pg_event_parked *)event;
+	struct pg_parked *kept;
+
+	dns->unserved = true;
+	if (event->kind != PG_EVENT_PARKED || dns->parked_count == PG_PARKED_MAX)
+		return;
+	kept = &dns->parked[dns->parked_count++];
+	*kept = (struct pg_parked){.netns = event->netns, .size = parked->size};
+	kept->peer.addr_size = pg_endpoint_to_sockaddr(&parked->local,
+						       (struct sockaddr_storage *)&kept->peer.addr);
+	memcpy(kept->data, parked->data, parked->size);
+}
+
+/* The site of the namespace with the cookie. Where the kernel tells no cookies (before 5.14) a
+ * query can only be given to the one that has just been opened. */
+static struct pg_site *site_of(const struct pg_dns *dns, uint64_t cookie, uint64_t since)
+{
+	struct pg_site *site, *fresh = NULL;
+
+	LIST_FOREACH (site, &dns->sites, link) {
+		if (!site->listener)
+			continue;
+		if (cookie && pg_listener_netns_cookie(site->listener) == cookie)
+			return site;
+		if (pg_listener_netns_cookie(site->listener) || site->opened < since)
+			continue;
+		if (fresh)
+			return NULL;
+		fresh = site;
+	}
+	return fresh;
+}
+
+void pg_dns_serve(struct pg_dns *dns)
+{
+	pg_automembers struct pg_members members = {};
+	const uint64_t now = pg_monotonic_ns();
+
+	if (!dns->unserved)
+		return;
+	if (now - dns->served_at < SERVE_NS) {
+		/* The regular tending is a second away at most, and clients ask again. */
+		struct pg_error err = {};
+
+		if (pg_timer_set(dns->timer_fd, SERVE_NS, PG_NSEC_PER_SEC, &err))
+			pg_host_warn(dns->environment->host, "listener_refused", err.text);
+		return;
+	}
+	dns->served_at = now;
+	dns->unserved = false;
+	if (!pg_members_collect(dns->environment->cgroup_fd, &members))
+		open_missing(dns, &members);
+	for (size_t i = 0; i < dns->parked_count; i++) {
+		const struct pg_parked *parked = &dns->parked[i];
+		const struct pg_site *site = site_of(dns, parked->netns, now);
+
+		if (site)
+			pg_dns_ask(dns, site, &parked->peer, false, parked->data, parked->size);
+	}
+	dns->parked_count = 0;
+}

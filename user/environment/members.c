@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "members.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/vector.h"
+#include "cgroup.h"
+
+void pg_members_clear(struct pg_members *members)
+{
+	for (size_t i = 0; i < members->namespace_count; i++)
+		pg_close_fd(&members->namespaces[i].fd);
+	free(members->namespaces);
+	free(members->cgroup_ids);
+	*members = (struct pg_members){};
+}
+
+bool pg_members_have_cgroup(void *members, uint64_t cgroup_id)
+{
+	const struct pg_members *known = members;
+
+	for (size_t i = 0; i < known->cgroup_count; i++)
+		if (known->cgroup_ids[i] == cgroup_id)
+			return true;
+	return false;
+}
+
+bool pg_members_have_namespace(const struct pg_members *members, ino_t inode)
+{
+	for (size_t i = 0; i < members->namespace_count; i++)
+		if (members->namespaces[i].inode == inode)
+			return true;
+	return false;
+}
+
+/* Adds the namespace unless it is there; a process that has gone meanwhile is no error. */
+static int add_namespace(struct pg_members *members, const char *path)
+{
+	pg_autoclose int fd = -1;
+	struct stat status;
+
+	if (stat(path, &status) || pg_members_have_namespace(members, status.st_ino))
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &status) || pg_members_have_namespace(members, status.st_ino))
+		return 0;
+	if (pg_vector_grow(&members->namespaces, members->namespace_count, &members->namespace_room,
+			   sizeof(*members->namespaces)))
+		return -ENOMEM;
+	members->namespaces[members->namespace_count++] =
+		(struct pg_member_namespace){PG_TAKE_FD(fd), status.st_ino};
+	return 0;
+}
+
+static int visit_cgroup(void *userdata, int cgroup_fd)
+{
+	struct pg_members *members = userdata;
+	pg_autofree pid_t *pids = NULL;
+	size_t count = 0;
+	uint64_t id;
+	int error = 0;
+
+	if (pg_cgroup_id(cgroup_fd, &id, NULL) || pg_cgroup_pids(cgroup_fd, &pids, &count, NULL))
+		return 0; /* removed meanwhile */
+	if (pg_vector_grow(&members->cgroup_ids, members->cgroup_count, &members->cgroup_room,
+			   sizeof(*members->cgroup_ids)))
+		return -ENOMEM;
+	members->cgroup_ids[members->cgroup_count++] = id;
+	for (size_t i = 0; i < count && !error; i++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pids[i]);
+		error = add_namespace(members, path);
+	}
+	return error;
+}
+
+int pg_members_collect(int cgroup_fd, struct pg_members *ret_members)
+{
+	*ret_members = (struct pg_members){};
+	return pg_cgroup_walk(cgroup_fd, visit_cgroup, ret_members);
+}
