@@ -3,308 +3,204 @@
 
 #include <arpa/nameser.h>
 #include <errno.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Octets of a name on the wire, and labels in it (RFC 1035, 2.3.4). */
-#define NAME_MAX_OCTETS 255
-#define POINTERS_MAX	127
+#include "record.h"
 
-/* QR and the opcode in the second 16 bits of the header. */
-#define FLAG_RESPONSE 0x8000
-#define FLAGS_OPCODE  0x7800
-
-struct message {
-	const uint8_t *data;
-	size_t size;
-	size_t answers; /* where the answer section begins */
-	unsigned int answer_count;
-};
-
-/* A name as it stands on the wire, uncompressed and in lower case. */
-struct wire_name {
-	uint8_t octets[NAME_MAX_OCTETS];
-	size_t size;
-};
-
-struct record {
-	size_t owner; /* offset of its name */
-	uint16_t type, class;
-	uint32_t ttl;
-	size_t data, data_size;
-};
-
-static uint16_t load16(const struct message *message, size_t offset)
+struct pg_answer *pg_answer_new(const struct pg_dns_name *question, uint16_t type, size_t size)
 {
-	return (uint16_t)(message->data[offset] << 8 | message->data[offset + 1]);
-}
+	struct pg_answer *answer = malloc(sizeof(*answer) + size);
 
-static uint32_t load32(const struct message *message, size_t offset)
-{
-	return (uint32_t)load16(message, offset) << 16 | load16(message, offset + 2);
-}
-
-static uint8_t lower(uint8_t c)
-{
-	return c >= 'A' && c <= 'Z' ? (uint8_t)(c - 'A' + 'a') : c;
-}
-
-/* Moves *offset behind the name that stands there, without following pointers. */
-static int skip_name(const struct message *message, size_t *offset)
-{
-	size_t at = *offset;
-
-	while (at < message->size) {
-		uint8_t length = message->data[at];
-
-		if (length == 0) {
-			*offset = at + 1;
-			return 0;
-		}
-		if ((length & 0xc0) == 0xc0) {
-			*offset = at + 2;
-			return at + 2 <= message->size ? 0 : -EBADMSG;
-		}
-		if (length & 0xc0)
-			return -EBADMSG;
-		at += 1U + length;
-	}
-	return -EBADMSG;
-}
-
-/* Appends the label at offset. */
-static int append_label(const struct message *message, size_t offset, struct wire_name *name)
-{
-	size_t length = message->data[offset];
-
-	if (offset + 1 + length > message->size || name->size + 1 + length > NAME_MAX_OCTETS)
-		return -EBADMSG;
-	name->octets[name->size++] = (uint8_t)length;
-	for (size_t i = 1; i <= length; i++)
-		name->octets[name->size++] = lower(message->data[offset + i]);
-	return 0;
-}
-
-/* Reads the name at offset. A pointer must lead backwards, so that no loop can be built. */
-static int read_name(const struct message *message, size_t offset, struct wire_name *ret_name)
-{
-	size_t limit = offset;
-	unsigned int pointers = 0;
-
-	ret_name->size = 0;
-	while (offset < message->size) {
-		uint8_t length = message->data[offset];
-
-		if ((length & 0xc0) == 0xc0) {
-			if (offset + 2 > message->size || ++pointers > POINTERS_MAX)
-				return -EBADMSG;
-			offset = load16(message, offset) & 0x3fff;
-			if (offset >= limit)
-				return -EBADMSG;
-			limit = offset;
-			continue;
-		}
-		if (length & 0xc0)
-			return -EBADMSG;
-		if (append_label(message, offset, ret_name) < 0)
-			return -EBADMSG;
-		if (length == 0)
-			return 0;
-		offset += 1U + length;
-	}
-	return -EBADMSG;
-}
-
-/* "api.example.com" -> 3 api 7 example 3 com 0 */
-static int encode_name(const char *text, struct wire_name *ret_name)
-{
-	ret_name->size = 0;
-	while (*text) {
-		size_t length = strcspn(text, ".");
-
-		if (length == 0 || length > 63 || ret_name->size + length + 2 > NAME_MAX_OCTETS)
-			return -EBADMSG;
-		ret_name->octets[ret_name->size++] = (uint8_t)length;
-		for (size_t i = 0; i < length; i++)
-			ret_name->octets[ret_name->size++] = lower((uint8_t)text[i]);
-		text += length;
-		text += *text == '.';
-	}
-	ret_name->octets[ret_name->size++] = 0;
-	return 0;
-}
-
-static bool names_equal(const struct wire_name *a, const struct wire_name *b)
-{
-	return a->size == b->size && memcmp(a->octets, b->octets, a->size) == 0;
-}
-
-/* Reads the record at *offset and moves behind it. */
-static int read_record(const struct message *message, size_t *offset, struct record *ret_record)
-{
-	size_t at = *offset;
-
-	if (skip_name(message, &at) < 0 || at + RRFIXEDSZ > message->size)
-		return -EBADMSG;
-	*ret_record = (struct record){
-		.owner = *offset,
-		.type = load16(message, at),
-		.class = load16(message, at + 2),
-		.ttl = load32(message, at + 4),
-		.data = at + RRFIXEDSZ,
-		.data_size = load16(message, at + 8),
+	if (!answer)
+		return NULL;
+	*answer = (struct pg_answer){
+		.question = *question,
+		.type = type,
+		.rcode = ns_r_noerror,
+		.target = *question,
+		.ttl = PG_ANSWER_TTL_MAX_S,
+		.size = size,
+		.records = (uint8_t *)(answer + 1),
 	};
-	/* A TTL with the top bit set means zero (RFC 2181, 8). */
-	if (ret_record->ttl > INT32_MAX)
-		ret_record->ttl = 0;
-	if (ret_record->data + ret_record->data_size > message->size)
-		return -EBADMSG;
-	*offset = ret_record->data + ret_record->data_size;
+	return answer;
+}
+
+void pg_answer_free(struct pg_answer *answer)
+{
+	free(answer);
+}
+
+bool pg_answer_next(const struct pg_answer *answer, size_t *offset, struct pg_record *ret_record)
+{
+	const struct pg_dns_message records = {.data = answer->records, .size = answer->size};
+
+	return *offset < answer->size && pg_record_read(&records, offset, ret_record) == 0;
+}
+
+bool pg_answer_is_dangling(const struct pg_answer *answer)
+{
+	return answer->dangling;
+}
+
+/* Reads the target of a CNAME of the chain. */
+static int read_target(const struct pg_answer *answer, const struct pg_record *cname,
+		       struct pg_dns_name *ret_name)
+{
+	const struct pg_dns_message records = {.data = answer->records, .size = answer->size};
+
+	return pg_dns_name_read(&records, cname->data, ret_name);
+}
+
+/* Whether name is the answer's question or the target of a CNAME of its chain. */
+static bool chain_has(const struct pg_answer *answer, const struct pg_dns_name *name)
+{
+	struct pg_record record;
+	struct pg_dns_name target;
+	size_t offset = 0;
+
+	if (pg_dns_name_equal(&answer->question, name))
+		return true;
+	for (unsigned int i = 0; i < answer->chain; i++) {
+		if (!pg_answer_next(answer, &offset, &record) ||
+		    read_target(answer, &record, &target) < 0)
+			return false;
+		if (pg_dns_name_equal(&target, name))
+			return true;
+	}
+	return false;
+}
+
+/* Sink of pg_answer_targets(): ends the walk at a target that the chain of userdata has. */
+static int refuse_known(void *userdata, const struct pg_dns_name *name, uint32_t ttl)
+{
+	return chain_has(userdata, name) ? -ELOOP : 0;
+}
+
+int pg_answer_join(struct pg_answer **answer, const struct pg_answer *more)
+{
+	struct pg_answer *first = *answer, *joined;
+	int r;
+
+	if (first->count != first->chain || first->type != more->type ||
+	    !pg_dns_name_equal(&first->target, &more->question))
+		return -EINVAL;
+	if (first->chain + more->chain > PG_ANSWER_CHAIN_MAX)
+		return -ELOOP;
+	r = pg_answer_targets(more, refuse_known, first);
+	if (r < 0)
+		return r;
+	joined = pg_answer_new(&first->question, first->type, first->size + more->size);
+	if (!joined)
+		return -ENOMEM;
+	joined->rcode = more->rcode;
+	joined->chain = first->chain + more->chain;
+	joined->count = first->count + more->count;
+	joined->target = more->target;
+	joined->ttl = first->ttl < more->ttl ? first->ttl : more->ttl;
+	joined->dangling = more->dangling;
+	memcpy(joined->records, first->records, first->size);
+	memcpy(joined->records + first->size, more->records, more->size);
+	pg_answer_free(first);
+	*answer = joined;
 	return 0;
 }
 
-/* Whether the record is of the type and belongs to name; negative if its owner is malformed. */
-static int matches(const struct message *message, const struct record *record, uint16_t type,
-		   const struct wire_name *name)
+/* Octets of the address in a record of the type; 0 if the type cannot hold it. */
+static size_t address_size(const struct pg_addr *addr, uint16_t type)
 {
-	struct wire_name owner;
-
-	if (record->type != type || record->class != ns_c_in)
-		return 0;
-	if (read_name(message, record->owner, &owner) < 0)
-		return -EBADMSG;
-	return names_equal(&owner, name);
+	if (pg_addr_is_v4(addr))
+		return type == ns_t_a ? NS_INADDRSZ : 0;
+	return type == ns_t_aaaa ? NS_IN6ADDRSZ : 0;
 }
 
-/*
- * Follows one CNAME: replaces *name by its target and lowers *ttl. Returns 1, or 0 if name has no
- * CNAME. Of several the first counts. Walks the whole section, and so proves it well-formed.
- */
-static int follow_cname(const struct message *message, struct wire_name *name, uint32_t *ttl)
+struct pg_answer *pg_answer_make(const struct pg_dns_name *question, uint16_t type,
+				 const struct pg_addr *addrs, size_t count, uint32_t ttl)
 {
-	struct wire_name target;
-	size_t offset = message->answers;
-	int found = 0;
+	struct pg_dns_writer writer = {.size = 0};
+	struct pg_answer *answer;
+	size_t size = 0;
 
-	for (unsigned int i = 0; i < message->answer_count; i++) {
-		struct record record;
-		size_t end;
-		int r;
+	if (ttl > PG_ANSWER_TTL_MAX_S)
+		ttl = PG_ANSWER_TTL_MAX_S;
+	for (size_t i = 0; i < count; i++) {
+		size_t data_size = address_size(&addrs[i], type);
 
-		if (read_record(message, &offset, &record) < 0)
-			return -EBADMSG;
-		if (found)
-			continue;
-		r = matches(message, &record, ns_t_cname, name);
-		if (r < 0)
-			return r;
-		if (r == 0)
-			continue;
-		end = record.data;
-		if (skip_name(message, &end) < 0 || end != record.data + record.data_size ||
-		    read_name(message, record.data, &target) < 0)
-			return -EBADMSG;
-		if (record.ttl < *ttl)
-			*ttl = record.ttl;
-		found = 1;
+		size += data_size ? question->size + RRFIXEDSZ + data_size : 0;
 	}
-	if (found)
-		*name = target;
-	return found;
+	answer = pg_answer_new(question, type, size);
+	if (!answer)
+		return NULL;
+	answer->ttl = ttl;
+	writer.data = answer->records;
+	for (size_t i = 0; i < count; i++) {
+		size_t data_size = address_size(&addrs[i], type);
+		const uint8_t *bytes = (const uint8_t *)addrs[i].word;
+
+		if (data_size == 0)
+			continue;
+		pg_record_put_head(&writer, question, type, ttl, (uint16_t)data_size);
+		/* An IPv4 address is the end of its mapped form. */
+		pg_dns_put(&writer, bytes + NS_IN6ADDRSZ - data_size, data_size);
+		answer->count++;
+	}
+	return answer;
 }
 
-static struct pg_addr record_address(const struct message *message, const struct record *record)
+static struct pg_addr record_address(const struct pg_answer *answer, const struct pg_record *record)
 {
-	const uint8_t *data = message->data + record->data;
+	const uint8_t *data = answer->records + record->data;
 	__be32 v4;
 
-	if (record->data_size == 16)
+	if (record->type == ns_t_aaaa)
 		return pg_addr_from_bytes(data);
 	memcpy(&v4, data, sizeof(v4));
 	return pg_addr_from_v4(v4);
 }
 
-/* Counts the addresses of name, and shows them to the sink if there is one. */
-static int walk_addresses(const struct message *message, const struct wire_name *name,
-			  uint16_t type, uint32_t chain_ttl, pg_answer_sink sink, void *userdata)
+int pg_answer_addresses(const struct pg_answer *answer, pg_answer_sink sink, void *userdata)
 {
-	const size_t data_size = type == ns_t_a ? 4 : 16;
-	size_t offset = message->answers;
-	int count = 0;
+	uint32_t chain_ttl = PG_ANSWER_TTL_MAX_S;
+	struct pg_record record;
+	size_t offset = 0;
 
-	for (unsigned int i = 0; i < message->answer_count; i++) {
-		struct record record;
+	if (answer->type != ns_t_a && answer->type != ns_t_aaaa)
+		return 0;
+	for (unsigned int i = 0; pg_answer_next(answer, &offset, &record); i++) {
+		uint32_t ttl = record.ttl < chain_ttl ? record.ttl : chain_ttl;
 		struct pg_addr addr;
 		int r;
 
-		r = read_record(message, &offset, &record);
-		if (r < 0)
-			return r;
-		r = matches(message, &record, type, name);
-		if (r < 0)
-			return r;
-		if (r == 0)
+		if (i < answer->chain) {
+			chain_ttl = ttl;
 			continue;
-		if (record.data_size != data_size)
-			return -EBADMSG;
-		count++;
-		if (!sink)
-			continue;
-		addr = record_address(message, &record);
-		r = sink(userdata, &addr, record.ttl < chain_ttl ? record.ttl : chain_ttl);
+		}
+		addr = record_address(answer, &record);
+		r = sink(userdata, &addr, ttl);
 		if (r < 0)
 			return r;
 	}
-	return count;
-}
-
-/* Checks the header and that the one question is name and type. */
-static int read_question(struct message *message, const struct wire_name *name, uint16_t type)
-{
-	struct wire_name asked;
-	size_t offset = HFIXEDSZ;
-
-	if (message->size < HFIXEDSZ)
-		return -EBADMSG;
-	if ((load16(message, 2) & (FLAG_RESPONSE | FLAGS_OPCODE)) != FLAG_RESPONSE)
-		return -EBADMSG;
-	if (load16(message, 4) != 1)
-		return -EBADMSG;
-	if (read_name(message, offset, &asked) < 0 || skip_name(message, &offset) < 0 ||
-	    offset + QFIXEDSZ > message->size)
-		return -EBADMSG;
-	if (!names_equal(&asked, name) || load16(message, offset) != type ||
-	    load16(message, offset + 2) != ns_c_in)
-		return -EBADMSG;
-	message->answers = offset + QFIXEDSZ;
-	message->answer_count = load16(message, 6);
 	return 0;
 }
 
-int pg_answer_addresses(const uint8_t *message, size_t size, const char *name, uint16_t type,
-			pg_answer_sink sink, void *userdata)
+int pg_answer_targets(const struct pg_answer *answer, pg_answer_name_sink sink, void *userdata)
 {
-	struct message parsed = {.data = message, .size = size};
-	uint32_t ttl = INT32_MAX;
-	struct wire_name wire;
-	unsigned int steps = 0;
-	int r;
+	uint32_t ttl = PG_ANSWER_TTL_MAX_S;
+	struct pg_record record;
+	size_t offset = 0;
 
-	r = encode_name(name, &wire);
-	if (r < 0)
-		return r;
-	r = read_question(&parsed, &wire, type);
-	if (r < 0)
-		return r;
-	do {
-		r = follow_cname(&parsed, &wire, &ttl);
+	for (unsigned int i = 0; i < answer->chain; i++) {
+		struct pg_dns_name name;
+		int r;
+
+		if (!pg_answer_next(answer, &offset, &record) ||
+		    read_target(answer, &record, &name) < 0)
+			return -EBADMSG;
+		if (record.ttl < ttl)
+			ttl = record.ttl;
+		r = sink(userdata, &name, ttl);
 		if (r < 0)
 			return r;
-		if (r > 0 && ++steps > PG_ANSWER_CHAIN_MAX)
-			return -ELOOP;
-	} while (r > 0);
-	r = walk_addresses(&parsed, &wire, type, ttl, NULL, NULL);
-	if (r <= 0)
-		return r;
-	return walk_addresses(&parsed, &wire, type, ttl, sink, userdata);
+	}
+	return 0;
 }

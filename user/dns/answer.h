@@ -30,6 +30,10 @@
 #define PG_ANSWER_NEGATIVE_S	 5
 #define PG_ANSWER_NEGATIVE_MAX_S 300
 
+/* Octets of records in one answer. Names grow where they are uncompressed: a message of 64 KiB
+ * could become 1 MiB; real ones stay far below this. What pg_answer_join() adds is a chain. */
+#define PG_ANSWER_RECORDS_MAX (4UL * 64 * 1024)
+
 struct pg_answer {
 	struct pg_dns_name question;
 	uint16_t type;
@@ -38,6 +42,7 @@ struct pg_answer {
 	unsigned int count; /* records in all */
 	/* Where the chain ends: .question if there is no CNAME. */
 	struct pg_dns_name target;
+	bool dangling; /* see pg_answer_is_dangling() */
 	/* Seconds for which the whole may be kept: the smallest TTL, or that of the absence. */
 	uint32_t ttl;
 	/* Records back to back: owner (uncompressed), type, class, TTL, length, data. */
