@@ -17,9 +17,24 @@ static __always_inline enum pg_verdict pg_count(struct pg_counters *counters, en
 	return verdict;
 }
 
-static __always_inline void pg_report_stranded(const struct pg_header *header,
-					       const struct pg_facts *facts, enum pg_reason reason,
-					       struct pg_counters *counters)
+static __always_inline void pg_event_fill(struct pg_event *event, const struct pg_header *header,
+					  const struct pg_facts *facts, enum pg_event_kind kind,
+					  enum pg_reason reason)
+{
+	__builtin_memset(event, 0, sizeof(*event));
+	event->env_id = header->env_id;
+	event->generation = header->generation;
+	event->netns = facts->netns;
+	event->remote = facts->remote;
+	event->remote_port = facts->remote_port;
+	event->kind = kind;
+	event->reason = reason;
+	event->protocol = facts->protocol;
+}
+
+static __always_inline void pg_report(const struct pg_header *header, const struct pg_facts *facts,
+				      enum pg_event_kind kind, enum pg_reason reason,
+				      struct pg_counters *counters)
 {
 	struct pg_event *event = bpf_ringbuf_reserve(&pg_events, sizeof(*event), 0);
 
@@ -27,13 +42,6 @@ static __always_inline void pg_report_stranded(const struct pg_header *header,
 		__sync_fetch_and_add(&counters->events_lost, 1);
 		return;
 	}
-	__builtin_memset(event, 0, sizeof(*event));
-	event->env_id = header->env_id;
-	event->generation = header->generation;
-	event->remote = facts->remote;
-	event->remote_port = facts->remote_port;
-	event->kind = PG_EVENT_STRANDED;
-	event->reason = reason;
-	event->protocol = facts->protocol;
+	pg_event_fill(event, header, facts, kind, reason);
 	bpf_ringbuf_submit(event, 0);
 }

@@ -30,25 +30,31 @@ static __always_inline bool pg_protocol_opened(__u8 protocol)
 	return false;
 }
 
+/* The phase in force; NULL if the header names none. */
+static __always_inline const struct pg_phase_slot *pg_header_slot(const struct pg_header *header)
+{
+	const struct pg_phase_slot *slot;
+	__u32 phase = header->phase;
+
+	/* The verifier has to see the bound on the value that is the index, before it is one. */
+	barrier_var(phase);
+	if (phase >= PG_PHASE_COUNT)
+		return NULL;
+	slot = &header->phases[phase];
+	barrier_var(slot);
+	return slot;
+}
+
+/* What only the listener is asked while DNS is redirected, by whatever carries ports. */
 static __always_inline bool pg_is_dns(const struct pg_facts *facts)
 {
-	return facts->remote_port == bpf_htons(PG_PORT_DNS) &&
-	       (facts->protocol == IPPROTO_UDP || facts->protocol == IPPROTO_TCP);
+	if (facts->remote_port != bpf_htons(PG_PORT_DNS))
+		return false;
+	return facts->protocol == IPPROTO_UDP || facts->protocol == IPPROTO_TCP ||
+	       facts->protocol == IPPROTO_UDPLITE || facts->protocol == IPPROTO_SCTP;
 }
 
-static __always_inline bool pg_is_resolver(const struct pg_header *header,
-					   const struct pg_facts *facts)
-{
-#pragma unroll
-	for (int i = 0; i < PG_RESOLVER_MAX; i++) {
-		const struct pg_endpoint *resolver = &header->resolvers[i];
-
-		if (resolver->port == facts->remote_port &&
-		    pg_addr_equal(&resolver->addr, &facts->remote))
-			return true;
-	}
-	return false;
-}
+#define PG_FACTS_REPLY (PG_FACT_ACCEPTED | PG_FACT_INBOUND | PG_FACT_RESET)
 
 /*
  * Whether the packet may go elsewhere than its destination says: options and extension headers can
@@ -104,12 +110,6 @@ static __always_inline enum pg_reason pg_decide_entries(const struct pg_header *
 		return PG_REASON_NOT_ALLOWED;
 	if (!pg_protocol_opened(facts->protocol))
 		return PG_REASON_PROTOCOL;
-	if (pg_is_dns(facts)) {
-		if (slot->flags & PG_PHASE_DNS_REDIRECT)
-			return PG_REASON_NOT_ALLOWED;
-		if (slot->flags & PG_PHASE_DNS_RESOLVER && pg_is_resolver(header, facts))
-			return PG_REASON_RESOLVER;
-	}
 	switch (pg_set_lookup(slot->set, slot->tables, &facts->remote)) {
 	case PG_SET_MISSING:
 		return PG_REASON_UNREADABLE;
@@ -157,27 +157,27 @@ static __always_inline enum pg_reason pg_decide(const struct pg_header *header,
 {
 	const struct pg_phase_slot *slot;
 	enum pg_reason reason;
-	__u32 phase;
 
 	if (!pg_header_valid(header))
 		return PG_REASON_NO_POLICY;
-	phase = header->phase;
-	barrier_var(phase); /* the verifier has to see the bound on the value that is the index */
-	if (phase >= PG_PHASE_COUNT)
-		return PG_REASON_UNREADABLE;
-	slot = &header->phases[phase];
-	if (!pg_state_readable(header, slot))
+	slot = pg_header_slot(header);
+	if (!slot || !pg_state_readable(header, slot))
 		return PG_REASON_UNREADABLE;
 
 	if (facts->bits & PG_FACT_KERNEL_ND)
 		return PG_REASON_KERNEL_ND;
 	if (facts->bits & PG_FACT_LISTENER && slot->flags & PG_PHASE_DNS_REDIRECT)
 		return PG_REASON_LISTENER;
+	if (facts->bits & PG_FACT_FOREIGN_LISTENER)
+		return PG_REASON_NOT_ALLOWED;
 	if (header->ceiling_tables) {
 		reason = pg_decide_ceiling(header, facts);
 		if (reason != PG_REASON_NOT_ALLOWED)
 			return reason;
 	}
+	if (slot->flags & PG_PHASE_DNS_REDIRECT && pg_is_dns(facts) &&
+	    !(facts->bits & PG_FACTS_REPLY))
+		return PG_REASON_DNS_BYPASS;
 	if (slot->mode == PG_MODE_PUBLIC)
 		return PG_REASON_PUBLIC;
 	if (facts->bits & PG_FACT_PACKET && !(facts->bits & PG_FACT_OWN_SOURCE) &&

@@ -56,28 +56,50 @@ pg_lookup_receiver(struct __sk_buff *skb, const struct pg_facts *facts, bool any
 	return bpf_sk_lookup_udp(skb, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
 }
 
+enum pg_receiver {
+	PG_RECEIVER_NONE,
+	PG_RECEIVER_OWN, /* a socket of the Environment */
+	PG_RECEIVER_LISTENER,
+	PG_RECEIVER_FOREIGN_LISTENER,
+	PG_RECEIVER_OTHER, /* somebody else's, or not known */
+};
+
+static __always_inline enum pg_receiver pg_receiver_of(struct bpf_sock *receiver,
+						       const struct pg_header *header)
+{
+	struct pg_dns_listener *listener;
+
+	if (bpf_sk_ancestor_cgroup_id(receiver, header->level) == header->env_id)
+		return PG_RECEIVER_OWN;
+	listener = bpf_sk_storage_get(&pg_dns_listeners, receiver, NULL, 0);
+	if (!listener)
+		return PG_RECEIVER_OTHER;
+	return listener->env_id == header->env_id ? PG_RECEIVER_LISTENER
+						  : PG_RECEIVER_FOREIGN_LISTENER;
+}
+
 /* For a packet on its way to lo. */
-static __always_inline bool pg_receiver_is_own(struct __sk_buff *skb,
-					       const struct pg_header *header,
-					       const struct pg_facts *facts)
+static __always_inline enum pg_receiver pg_find_receiver(struct __sk_buff *skb,
+							 const struct pg_header *header,
+							 const struct pg_facts *facts)
 {
 	struct bpf_sock *receiver;
-	__u64 cgroup;
+	enum pg_receiver found;
 
 	if (pg_addr_is_multicast(&facts->remote))
-		return false; /* any number of sockets may receive it */
+		return PG_RECEIVER_OTHER; /* any number of sockets may receive it */
 	/* Of ICMP and all else the receivers cannot be looked up: any raw socket gets a copy. */
 	if (facts->protocol != IPPROTO_TCP && facts->protocol != IPPROTO_UDP)
-		return false;
+		return PG_RECEIVER_OTHER;
 	receiver = pg_lookup_receiver(skb, facts, false);
 	/* A SYN may revive a tuple in TIME_WAIT, which is no receiver; the listener gets it. */
 	if (!receiver && facts->bits & PG_FACT_SYN)
 		receiver = pg_lookup_receiver(skb, facts, true);
 	if (!receiver)
-		return true;
-	cgroup = bpf_sk_ancestor_cgroup_id(receiver, header->level);
+		return PG_RECEIVER_NONE;
+	found = pg_receiver_of(receiver, header);
 	bpf_sk_release(receiver);
-	return cgroup == header->env_id;
+	return found;
 }
 
 /* Whether a sockaddr's address can only be reached through lo. */
@@ -121,27 +143,27 @@ static __always_inline bool pg_binds_to_destination(struct bpf_sock_addr *ctx,
  * The socket of the namespace, listening or unconnected, that would receive at the address and port
  * of a sockaddr. The caller releases it.
  */
-static __always_inline struct bpf_sock *pg_lookup_bound(struct bpf_sock_addr *ctx,
-							const struct pg_facts *facts, bool tcp)
+static __always_inline struct bpf_sock *
+pg_lookup_bound(struct bpf_sock_addr *ctx, const struct pg_addr *addr, __be16 port, bool tcp)
 {
 	struct bpf_sock_tuple tuple = {};
 
-	if (pg_addr_is_v4(&facts->remote)) {
-		__be32 addr = facts->remote.word[3] ?: bpf_htonl(0x7f000001);
+	if (pg_addr_is_v4(addr)) {
+		__be32 addr4 = addr->word[3] ?: bpf_htonl(0x7f000001);
 
-		tuple.ipv4.saddr = addr;
-		tuple.ipv4.daddr = addr;
-		tuple.ipv4.dport = facts->remote_port;
+		tuple.ipv4.saddr = addr4;
+		tuple.ipv4.daddr = addr4;
+		tuple.ipv4.dport = port;
 		if (tcp)
 			return bpf_sk_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv4),
 						 BPF_F_CURRENT_NETNS, 0);
 		return bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
 	}
-	__builtin_memcpy(tuple.ipv6.daddr, &facts->remote, sizeof(tuple.ipv6.daddr));
-	if (pg_addr_is_unspecified(&facts->remote))
+	__builtin_memcpy(tuple.ipv6.daddr, addr, sizeof(tuple.ipv6.daddr));
+	if (pg_addr_is_unspecified(addr))
 		tuple.ipv6.daddr[3] = bpf_htonl(1);
 	__builtin_memcpy(tuple.ipv6.saddr, tuple.ipv6.daddr, sizeof(tuple.ipv6.saddr));
-	tuple.ipv6.dport = facts->remote_port;
+	tuple.ipv6.dport = port;
 	if (tcp)
 		return bpf_sk_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
 	return bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
@@ -166,7 +188,7 @@ static __always_inline bool pg_has_udp_receiver(struct bpf_sock_addr *ctx,
 
 	if (facts->protocol != IPPROTO_UDP)
 		return false;
-	receiver = pg_lookup_bound(ctx, facts, false);
+	receiver = pg_lookup_bound(ctx, &facts->remote, facts->remote_port, false);
 	if (!receiver)
 		return false;
 	bpf_sk_release(receiver);
@@ -186,7 +208,7 @@ static __always_inline bool pg_listener_is_own(struct bpf_sock_addr *ctx,
 
 	if (ctx->type != PG_SOCK_STREAM)
 		return true;
-	listener = pg_lookup_bound(ctx, facts, true);
+	listener = pg_lookup_bound(ctx, &facts->remote, facts->remote_port, true);
 	if (!listener)
 		return true;
 	own = pg_has_mark(listener, PG_MARK_LISTENER, header);
@@ -199,7 +221,7 @@ static __always_inline bool pg_udp_holder_is_own(struct bpf_sock_addr *ctx,
 						 const struct pg_header *header,
 						 const struct pg_facts *facts)
 {
-	struct bpf_sock *holder = pg_lookup_bound(ctx, facts, false);
+	struct bpf_sock *holder = pg_lookup_bound(ctx, &facts->remote, facts->remote_port, false);
 	bool own;
 
 	if (!holder)

@@ -7,6 +7,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include <phasegate/abi/counter.h>
+#include <phasegate/abi/dns.h>
 #include <phasegate/abi/event.h>
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/header.h>
@@ -91,6 +92,30 @@ struct {
 	__type(key, int);
 	__type(value, struct pg_mark);
 } pg_marks SEC(".maps");
+
+/* On sockets that asked a nameserver: which, for what the application is shown. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct pg_dns_socket);
+} pg_dns_sockets SEC(".maps");
+
+/* On the sockets of Phasegate that they get instead. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, struct pg_dns_listener);
+} pg_dns_listeners SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_DNS_SERVED_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pg_dns_served_key);
+	__type(value, __u8);
+} pg_dns_served SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

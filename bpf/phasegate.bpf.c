@@ -10,6 +10,7 @@
 
 #include "count.bpf.h"
 #include "decide.bpf.h"
+#include "dns.bpf.h"
 #include "flow.bpf.h"
 #include "loopback.bpf.h"
 #include "maps.bpf.h"
@@ -21,6 +22,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Values that a cgroup hook returns. */
 #define PG_HOOK_DENY  0
 #define PG_HOOK_ALLOW 1
+/* Of egress: the packet goes nowhere, but sending it succeeds (unless the socket has IP_RECVERR).
+ */
+#define PG_HOOK_TAKE  2
 
 /*
  * Whether the source is the Environment's own, as far as the header asks for it. On lo pg_own does
@@ -40,6 +44,31 @@ static __always_inline bool pg_source_is_own(struct __sk_buff *skb, const struct
 	return !(header->flags & PG_HEADER_CHECK_SOURCE) || bpf_map_lookup_elem(&pg_own, &own);
 }
 
+/* Who receives what goes to lo. */
+static __always_inline void pg_read_receiver(struct __sk_buff *skb, const struct pg_header *header,
+					     struct pg_facts *facts)
+{
+	switch (pg_find_receiver(skb, header, facts)) {
+	case PG_RECEIVER_NONE:
+		facts->bits |= pg_dns_is_unserved(skb, header, facts)
+				       ? PG_FACT_LISTENER | PG_FACT_UNSERVED
+				       : PG_FACT_LOOPBACK;
+		break;
+	case PG_RECEIVER_OWN:
+		facts->bits |= PG_FACT_LOOPBACK;
+		break;
+	case PG_RECEIVER_LISTENER:
+		if (pg_dns_reaches_listener(skb, header, facts))
+			facts->bits |= PG_FACT_LISTENER;
+		break;
+	case PG_RECEIVER_FOREIGN_LISTENER:
+		facts->bits |= PG_FACT_FOREIGN_LISTENER;
+		break;
+	case PG_RECEIVER_OTHER:
+		break;
+	}
+}
+
 static __always_inline void
 pg_read_egress_facts(struct __sk_buff *skb, const struct pg_header *header, struct pg_facts *facts)
 {
@@ -51,8 +80,22 @@ pg_read_egress_facts(struct __sk_buff *skb, const struct pg_header *header, stru
 		facts->bits |= PG_FACT_OWN_SOURCE;
 	if (facts->defect)
 		return;
-	if (skb->ifindex == PG_IFINDEX_LOOPBACK && pg_receiver_is_own(skb, header, facts))
-		facts->bits |= PG_FACT_LOOPBACK;
+	if (skb->ifindex == PG_IFINDEX_LOOPBACK)
+		pg_read_receiver(skb, header, facts);
+}
+
+/* A query for the listener that user space is about to open. */
+static __always_inline int pg_dns_wait(struct __sk_buff *skb, const struct pg_header *header,
+				       const struct pg_facts *facts, struct pg_counters *counters)
+{
+	if (facts->protocol == IPPROTO_UDP) {
+		pg_count(counters, PG_COUNT_PACKET, PG_REASON_LISTENER);
+		pg_dns_park(skb, header, facts, counters);
+		return PG_HOOK_TAKE;
+	}
+	/* The kernel sends the SYN again in a second, and the second one is counted. */
+	pg_report(header, facts, PG_EVENT_UNSERVED, PG_REASON_LISTENER, counters);
+	return PG_HOOK_DENY;
 }
 
 static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct pg_header *header,
@@ -76,6 +119,8 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 			facts.bits |= PG_FACT_INBOUND;
 	}
 	reason = pg_decide(header, &facts);
+	if (reason == PG_REASON_LISTENER && facts.bits & PG_FACT_UNSERVED)
+		return pg_dns_wait(skb, header, &facts, counters);
 	if (pg_count(counters, PG_COUNT_PACKET, reason) == PG_ALLOW) {
 		if (flows && udp && !(facts.bits & PG_FACT_INBOUND))
 			pg_flow_record_outbound(header, &facts, flow, counters);
@@ -84,7 +129,7 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 		return PG_HOOK_ALLOW;
 	}
 	if (pg_is_stranded(skb, &facts))
-		pg_report_stranded(header, &facts, reason, counters);
+		pg_report(header, &facts, PG_EVENT_STRANDED, reason, counters);
 	return PG_HOOK_DENY;
 }
 
@@ -178,6 +223,10 @@ static __always_inline bool pg_read_sockaddr_facts(struct bpf_sock_addr *ctx,
 		if (pg_flow_is_inbound(header, pg_flow_lookup(header, facts)))
 			facts->bits |= PG_FACT_INBOUND;
 	}
+	if (pg_dns_goes_to_listener(header, facts)) {
+		facts->bits |= PG_FACT_LISTENER;
+		return true;
+	}
 	local = pg_is_local_destination(header, &facts->remote);
 	if (local && pg_listener_is_own(ctx, header, facts))
 		facts->bits |= PG_FACT_LOOPBACK;
@@ -200,10 +249,10 @@ static __always_inline bool pg_may_reach_itself(struct bpf_sock_addr *ctx, enum 
  * The fast denial of connect() and sendmsg(): EPERM at once, where a dropped SYN alone would hang
  * the application. What they let through is judged again packet by packet.
  */
-static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx, enum pg_count what,
+static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx,
+					     const struct pg_header *header, enum pg_count what,
 					     struct pg_facts *facts)
 {
-	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
 	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
 	enum pg_reason reason = PG_REASON_NO_POLICY;
 	bool local = false;
@@ -216,15 +265,24 @@ static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx, enum pg_
 	if (reason == PG_REASON_NOT_ALLOWED && !local &&
 	    pg_may_reach_itself(ctx, what, header, facts))
 		reason = PG_REASON_LOOPBACK;
+	if (reason == PG_REASON_LISTENER)
+		pg_dns_ask(ctx, header, facts, counters);
+	else
+		facts->bits &= ~PG_FACT_LISTENER;
 	return pg_count(counters, what, reason) == PG_ALLOW ? PG_HOOK_ALLOW : PG_HOOK_DENY;
 }
 
 static __always_inline int pg_judge_sockaddr4(struct bpf_sock_addr *ctx, enum pg_count what)
 {
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
 	struct pg_facts facts = {};
+	int verdict;
 
 	pg_addr_set_v4(&facts.remote, ctx->user_ip4);
-	return pg_judge_sockaddr(ctx, what, &facts);
+	verdict = pg_judge_sockaddr(ctx, header, what, &facts);
+	if (facts.bits & PG_FACT_LISTENER)
+		pg_dns_write4(ctx, &header->listener[0]);
+	return verdict;
 }
 
 /* An IPv4-mapped sockaddr has the form of an IPv4 address here already. */
@@ -238,10 +296,16 @@ static __always_inline void pg_read_user_ip6(struct bpf_sock_addr *ctx, struct p
 
 static __always_inline int pg_judge_sockaddr6(struct bpf_sock_addr *ctx, enum pg_count what)
 {
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
 	struct pg_facts facts = {};
+	int verdict;
 
 	pg_read_user_ip6(ctx, &facts.remote);
-	return pg_judge_sockaddr(ctx, what, &facts);
+	verdict = pg_judge_sockaddr(ctx, header, what, &facts);
+	if (facts.bits & PG_FACT_LISTENER)
+		pg_dns_write6(ctx, pg_addr_is_v4(&facts.remote) ? &header->listener[0]
+								: &header->listener[1]);
+	return verdict;
 }
 
 /*
@@ -314,4 +378,55 @@ SEC("cgroup/sendmsg6")
 int pg_sendmsg6(struct bpf_sock_addr *ctx)
 {
 	return pg_judge_sockaddr6(ctx, PG_COUNT_SENDMSG);
+}
+
+/* What comes from the listener is shown to come from the nameserver that was asked. */
+static __always_inline int pg_show_server4(struct bpf_sock_addr *ctx)
+{
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
+	const struct pg_dns_socket *asked;
+	struct pg_addr from;
+
+	pg_addr_set_v4(&from, ctx->user_ip4);
+	asked = pg_dns_asked(ctx, header, &from);
+	if (asked && pg_addr_is_v4(&asked->server.addr))
+		pg_dns_write4(ctx, &asked->server);
+	return PG_HOOK_ALLOW;
+}
+
+static __always_inline int pg_show_server6(struct bpf_sock_addr *ctx)
+{
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
+	const struct pg_dns_socket *asked;
+	struct pg_addr from;
+
+	pg_read_user_ip6(ctx, &from);
+	asked = pg_dns_asked(ctx, header, &from);
+	if (asked)
+		pg_dns_write6(ctx, &asked->server);
+	return PG_HOOK_ALLOW;
+}
+
+SEC("cgroup/recvmsg4")
+int pg_recvmsg4(struct bpf_sock_addr *ctx)
+{
+	return pg_show_server4(ctx);
+}
+
+SEC("cgroup/recvmsg6")
+int pg_recvmsg6(struct bpf_sock_addr *ctx)
+{
+	return pg_show_server6(ctx);
+}
+
+SEC("cgroup/getpeername4")
+int pg_getpeername4(struct bpf_sock_addr *ctx)
+{
+	return pg_show_server4(ctx);
+}
+
+SEC("cgroup/getpeername6")
+int pg_getpeername6(struct bpf_sock_addr *ctx)
+{
+	return pg_show_server6(ctx);
 }

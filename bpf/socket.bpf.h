@@ -77,6 +77,25 @@ static __always_inline __u64 pg_socket_netns(struct bpf_sock *sk)
 	return mark ? mark->netns : 0;
 }
 
+/* Whether the socket is connected to where the packet goes. */
+static __always_inline bool pg_is_connected_to(struct bpf_sock *sk, const struct pg_facts *facts)
+{
+	/* All loads before the branch, see pg_mark_accepted(). A socket for IPv6 has an IPv4 peer
+	 * in its mapped form, as the facts have it. */
+	__be32 dst4 = sk->dst_ip4;
+	struct pg_addr dst;
+
+	dst.word[0] = sk->dst_ip6[0];
+	dst.word[1] = sk->dst_ip6[1];
+	dst.word[2] = sk->dst_ip6[2];
+	dst.word[3] = sk->dst_ip6[3];
+	if (sk->state != PG_TCP_ESTABLISHED || sk->dst_port != facts->remote_port)
+		return false;
+	if (sk->family == PG_AF_INET)
+		pg_addr_set_v4(&dst, dst4);
+	return pg_addr_equal(&dst, &facts->remote);
+}
+
 /* Facts from the socket that sends the packet. */
 static __always_inline void pg_read_socket(struct __sk_buff *skb, struct pg_facts *facts,
 					   const struct pg_packet *packet)
@@ -95,7 +114,7 @@ static __always_inline void pg_read_socket(struct __sk_buff *skb, struct pg_fact
 	else if (sk->type == PG_SOCK_RAW)
 		pg_read_raw_socket(sk, facts, packet);
 	else if (facts->protocol == IPPROTO_UDP && sk->protocol == IPPROTO_UDP &&
-		 sk->state == PG_TCP_ESTABLISHED && sk->dst_port == facts->remote_port)
+		 pg_is_connected_to(sk, facts))
 		facts->bits |= PG_FACT_ESTABLISHED;
 }
 

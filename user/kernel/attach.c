@@ -11,7 +11,13 @@
 #include "kernel_internal.h"
 
 static const char *const hook_names[PG_HOOK_COUNT] = {
-#define PG_X(symbol, program) #program,
+#define PG_X(symbol, program, flags) #program,
+	PG_HOOKS(PG_X)
+#undef PG_X
+};
+
+static const unsigned int hook_flags[PG_HOOK_COUNT] = {
+#define PG_X(symbol, program, flags) flags,
 	PG_HOOKS(PG_X)
 #undef PG_X
 };
@@ -21,10 +27,15 @@ const char *pg_hook_name(enum pg_hook hook)
 	return hook_names[hook];
 }
 
+unsigned int pg_hook_flags(enum pg_hook hook)
+{
+	return hook_flags[hook];
+}
+
 static const struct bpf_program *hook_program(const struct pg_kernel *kernel, enum pg_hook hook)
 {
 	switch (hook) {
-#define PG_X(symbol, program) \
+#define PG_X(symbol, program, flags) \
 	case PG_HOOK_##symbol: \
 		return kernel->skeleton->progs.program;
 		PG_HOOKS(PG_X)

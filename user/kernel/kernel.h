@@ -65,8 +65,10 @@ int pg_dns_listener_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_i
 /* Forgets in which namespaces of the Environment a listener has been seen. */
 void pg_dns_forget(struct pg_kernel *kernel, uint64_t env_id);
 
-/* Events: pg_events_fd() becomes readable, pg_events_process() hands them over. */
-/* One of kind PG_EVENT_PARKED is the head of a struct pg_event_parked, checked to be whole. */
+/*
+ * Events: pg_events_fd() becomes readable, pg_events_process() hands them over. One of kind
+ * PG_EVENT_PARKED is the head of a struct pg_event_parked, checked to be whole.
+ */
 typedef void (*pg_event_sink)(void *userdata, const struct pg_event *event);
 void pg_events_set_sink(struct pg_kernel *kernel, pg_event_sink sink, void *userdata);
 int pg_events_fd(const struct pg_kernel *kernel);

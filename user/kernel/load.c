@@ -31,10 +31,15 @@ static int log_libbpf(enum libbpf_print_level level, const char *format, va_list
 
 static int handle_event(void *context, void *data, size_t size)
 {
+	const struct pg_event_parked *parked = data;
 	struct pg_kernel *kernel = context;
 
-	if (kernel->sink && size >= sizeof(struct pg_event))
-		kernel->sink(kernel->sink_userdata, data);
+	if (!kernel->sink || size < sizeof(struct pg_event))
+		return 0;
+	if (parked->event.kind == PG_EVENT_PARKED &&
+	    (size < sizeof(*parked) || parked->size > sizeof(parked->data)))
+		return 0;
+	kernel->sink(kernel->sink_userdata, data);
 	return 0;
 }
 

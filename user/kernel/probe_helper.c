@@ -45,6 +45,8 @@ void pg_probe_helpers(struct pg_probe *probe)
 		{"helper.connect.get_netns_cookie", "5.7", ADDR, BPF_FUNC_get_netns_cookie, false},
 		{"helper.connect.sk_lookup_tcp", "5.2", ADDR, BPF_FUNC_sk_lookup_tcp, false},
 		{"helper.connect.sk_storage_get", "5.8", ADDR, BPF_FUNC_sk_storage_get, false},
+		{"helper.connect.sk_lookup_udp", "5.2", ADDR, BPF_FUNC_sk_lookup_udp, false},
+		{"helper.connect.ringbuf_reserve", "5.8", ADDR, BPF_FUNC_ringbuf_reserve, false},
 		{"helper.connect.set_retval", "5.18", ADDR, BPF_FUNC_set_retval, true},
 #undef SKB
 #undef ADDR

@@ -47,6 +47,18 @@ static struct program_kind kind_of(enum pg_hook hook)
 	case PG_HOOK_SENDMSG6:
 		return (struct program_kind){BPF_PROG_TYPE_CGROUP_SOCK_ADDR,
 					     BPF_CGROUP_UDP6_SENDMSG};
+	case PG_HOOK_RECVMSG4:
+		return (struct program_kind){BPF_PROG_TYPE_CGROUP_SOCK_ADDR,
+					     BPF_CGROUP_UDP4_RECVMSG};
+	case PG_HOOK_RECVMSG6:
+		return (struct program_kind){BPF_PROG_TYPE_CGROUP_SOCK_ADDR,
+					     BPF_CGROUP_UDP6_RECVMSG};
+	case PG_HOOK_GETPEERNAME4:
+		return (struct program_kind){BPF_PROG_TYPE_CGROUP_SOCK_ADDR,
+					     BPF_CGROUP_INET4_GETPEERNAME};
+	case PG_HOOK_GETPEERNAME6:
+		return (struct program_kind){BPF_PROG_TYPE_CGROUP_SOCK_ADDR,
+					     BPF_CGROUP_INET6_GETPEERNAME};
 	case PG_HOOK_COUNT:
 		break;
 	}
@@ -77,7 +89,7 @@ static int attach(enum pg_hook hook, int program, const struct pg_scratch *scrat
 }
 
 static const char *const names[PG_HOOK_COUNT] = {
-#define PG_X(symbol, program) "hook." #program,
+#define PG_X(symbol, program, flags) "hook." #program,
 	PG_HOOKS(PG_X)
 #undef PG_X
 };

@@ -60,9 +60,9 @@ static int make_percpu_cgroup_storage(void)
 }
 
 /* The kernel wants to know the types of key and value. */
-static int make_sk_storage(void)
+static int make_storage(uint32_t flags)
 {
-	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = flags);
 	struct btf *btf = btf__new_empty();
 	int key, value, fd = -1, r = 0;
 
@@ -87,6 +87,17 @@ static int make_sk_storage(void)
 	return r < 0 ? r : fd;
 }
 
+static int make_sk_storage(void)
+{
+	return make_storage(BPF_F_NO_PREALLOC);
+}
+
+/* Accepted sockets inherit the value of the one that listens. */
+static int make_sk_storage_clone(void)
+{
+	return make_storage(BPF_F_NO_PREALLOC | BPF_F_CLONE);
+}
+
 static int make_ringbuf(void)
 {
 	return make_plain(BPF_MAP_TYPE_RINGBUF, 0, 0, PG_EVENT_RING_BYTES, 0);
@@ -104,6 +115,7 @@ void pg_probe_maps(struct pg_probe *probe)
 		{"map.cgroup_storage", "5.9", make_cgroup_storage},
 		{"map.percpu_cgroup_storage", "5.9", make_percpu_cgroup_storage},
 		{"map.sk_storage", "5.2", make_sk_storage},
+		{"map.sk_storage_clone", "5.4", make_sk_storage_clone},
 		{"map.ringbuf", "5.8", make_ringbuf},
 	};
 

@@ -14,16 +14,18 @@
  */
 struct pg_dns_socket {
 	struct pg_endpoint server; /* the nameserver that was asked last */
+	__u64 netns;		   /* cookie of the socket's namespace */
 	/* 1: nobody listened in the namespace when it was asked, and nobody had before. What is
 	 * sent is parked: user space is told and will listen (PG_EVENT_PARKED). */
 	__u32 unserved;
 	__u32 reserved;
 };
-PG_ASSERT_SIZE(struct pg_dns_socket, 32);
+PG_ASSERT_SIZE(struct pg_dns_socket, 40);
 
 /*
  * Value of the socket storage pg_dns_listeners, which user space sets on each socket that it
- * listens with and which accepted sockets inherit: whose listener it is.
+ * listens with and which accepted sockets inherit: whose listener it is. Of the sockets in a
+ * namespace the one for UDP over IPv4 speaks for all, so it is bound last.
  */
 struct pg_dns_listener {
 	__u64 env_id;

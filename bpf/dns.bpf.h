@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * DNS in the path: what is meant for a nameserver goes to Phasegate's listener in the same network
+ * namespace (abi/dns.h). connect and sendmsg write the listener into the sockaddr, recvmsg and
+ * getpeername show the nameserver again, and egress knows the listener by its socket. Where user
+ * space does not listen yet, it is told, and the query waits.
+ */
+#pragma once
+
+#include "count.bpf.h"
+#include "decide.bpf.h"
+#include "facts.h"
+#include "loopback.bpf.h"
+#include "maps.bpf.h"
+
+/* A DNS message is never shorter than its header. */
+#define PG_DNS_HEADER_BYTES 12
+#define PG_UDP_HEADER_BYTES 8
+
+static __always_inline bool pg_endpoint_is(const struct pg_endpoint *endpoint,
+					   const struct pg_addr *addr, __be16 port)
+{
+	return endpoint->port && endpoint->port == port && pg_addr_equal(&endpoint->addr, addr);
+}
+
+static __always_inline bool pg_dns_is_listener(const struct pg_header *header,
+					       const struct pg_addr *addr, __be16 port)
+{
+	return header->flags & PG_HEADER_DNS_LISTENER &&
+	       (pg_endpoint_is(&header->listener[0], addr, port) ||
+		pg_endpoint_is(&header->listener[1], addr, port));
+}
+
+/*
+ * Whether the sockaddr is to become the listener's, or is that already: a socket for IPv6 that is
+ * connected to an IPv4 peer runs sendmsg4 with it at every send. What looks like a reply to a flow
+ * that somebody else opened from port 53 goes where it says.
+ */
+static __always_inline bool pg_dns_goes_to_listener(const struct pg_header *header,
+						    const struct pg_facts *facts)
+{
+	const struct pg_phase_slot *slot;
+
+	if (!(header->flags & PG_HEADER_DNS_LISTENER))
+		return false;
+	slot = pg_header_slot(header);
+	if (!slot || !(slot->flags & PG_PHASE_DNS_REDIRECT) || facts->bits & PG_FACT_INBOUND)
+		return false;
+	if (facts->protocol != IPPROTO_UDP && facts->protocol != IPPROTO_TCP)
+		return false;
+	return pg_is_dns(facts) || pg_dns_is_listener(header, &facts->remote, facts->remote_port);
+}
+
+/* Whether user space listens in the socket's namespace. */
+static __always_inline bool pg_dns_is_served(struct bpf_sock_addr *ctx,
+					     const struct pg_header *header)
+{
+	const struct pg_endpoint *endpoint = &header->listener[0];
+	struct pg_dns_listener *mark;
+	struct bpf_sock *listener;
+	bool served;
+
+	listener = pg_lookup_bound(ctx, &endpoint->addr, endpoint->port, false);
+	if (!listener)
+		return false;
+	mark = bpf_sk_storage_get(&pg_dns_listeners, listener, NULL, 0);
+	served = mark && mark->env_id == header->env_id;
+	bpf_sk_release(listener);
+	return served;
+}
+
+/* Whether nobody listens in the namespace, and nobody ever did. Remembers who does. */
+static __always_inline bool pg_dns_awaits_listener(struct bpf_sock_addr *ctx,
+						   const struct pg_header *header, __u64 netns)
+{
+	const struct pg_dns_served_key key = {.env_id = header->env_id, .netns = netns};
+	const bool known = bpf_map_lookup_elem(&pg_dns_served, &key);
+	const __u8 present = 1;
+
+	if (!pg_dns_is_served(ctx, header))
+		return !known;
+	if (!known)
+		bpf_map_update_elem(&pg_dns_served, &key, &present, BPF_ANY);
+	return false;
+}
+
+/*
+ * A nameserver is asked by connect or sendmsg: keeps what the hooks that come later need. Two
+ * threads that ask by one socket at once may mix up what is shown to them, and nothing else.
+ */
+static __always_inline void pg_dns_ask(struct bpf_sock_addr *ctx, const struct pg_header *header,
+				       const struct pg_facts *facts, struct pg_counters *counters)
+{
+	const bool unserved = pg_dns_awaits_listener(ctx, header, facts->netns);
+	struct pg_dns_socket first = {.netns = facts->netns};
+	struct bpf_sock *sk = ctx->sk;
+	struct pg_dns_socket *asked;
+
+	if (unserved)
+		pg_report(header, facts, PG_EVENT_UNSERVED, PG_REASON_LISTENER, counters);
+	if (!sk)
+		return;
+	if (pg_dns_is_listener(header, &facts->remote, facts->remote_port)) {
+		asked = bpf_sk_storage_get(&pg_dns_sockets, sk, NULL, 0);
+		if (asked)
+			asked->unserved = unserved;
+		return;
+	}
+	asked = bpf_sk_storage_get(&pg_dns_sockets, sk, &first, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!asked)
+		return;
+	asked->server.addr = facts->remote;
+	asked->server.port = facts->remote_port;
+	asked->unserved = unserved;
+}
+
+/* What a recvmsg or getpeername hook shows instead of the address and port; NULL: nothing. */
+static __always_inline const struct pg_dns_socket *
+pg_dns_asked(struct bpf_sock_addr *ctx, const struct pg_header *header, const struct pg_addr *addr)
+{
+	__be16 port = ctx->user_port;
+	struct bpf_sock *sk = ctx->sk;
+
+	if (!sk || !pg_header_valid(header) || !pg_dns_is_listener(header, addr, port))
+		return NULL;
+	return bpf_sk_storage_get(&pg_dns_sockets, sk, NULL, 0);
+}
+
+static __always_inline void pg_dns_write4(struct bpf_sock_addr *ctx,
+					  const struct pg_endpoint *endpoint)
+{
+	ctx->user_ip4 = endpoint->addr.word[3];
+	ctx->user_port = endpoint->port;
+}
+
+/* An IPv4 endpoint in its mapped form. */
+static __always_inline void pg_dns_write6(struct bpf_sock_addr *ctx,
+					  const struct pg_endpoint *endpoint)
+{
+	ctx->user_ip6[0] = endpoint->addr.word[0];
+	ctx->user_ip6[1] = endpoint->addr.word[1];
+	ctx->user_ip6[2] = endpoint->addr.word[2];
+	ctx->user_ip6[3] = endpoint->addr.word[3];
+	ctx->user_port = endpoint->port;
+}
+
+/* The sending socket's storage, if it is one that a sockaddr is judged for. */
+static __always_inline struct bpf_sock *pg_dns_sender(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	if (!sk)
+		return NULL;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk || (sk->type != PG_SOCK_STREAM && sk->type != PG_SOCK_DGRAM))
+		return NULL;
+	return sk;
+}
+
+/*
+ * Whether an answer goes to the Environment: user space sends it from outside, where nothing judges
+ * it, to whatever the source says.
+ */
+static __always_inline bool pg_dns_may_be_answered(const struct pg_header *header,
+						   const struct pg_facts *facts)
+{
+	struct pg_own_key own = {.env_id = header->env_id, .addr = facts->local};
+
+	return facts->bits & PG_FACT_OWN_SOURCE || bpf_map_lookup_elem(&pg_own, &own);
+}
+
+/* For a packet that the Environment's listener receives: whether it may, so that it is answered. */
+static __always_inline bool pg_dns_reaches_listener(struct __sk_buff *skb,
+						    const struct pg_header *header,
+						    const struct pg_facts *facts)
+{
+	struct bpf_sock *sk = pg_dns_sender(skb);
+	struct pg_dns_socket *asked;
+
+	if (!sk || !pg_dns_may_be_answered(header, facts))
+		return false;
+	/* From now on, if nobody listens, user space has died. */
+	asked = bpf_sk_storage_get(&pg_dns_sockets, sk, NULL, 0);
+	if (asked && asked->unserved)
+		asked->unserved = 0;
+	return true;
+}
+
+/* For a packet that nobody receives: whether it is for a listener that is still to be opened. */
+static __always_inline bool
+pg_dns_is_unserved(struct __sk_buff *skb, const struct pg_header *header, struct pg_facts *facts)
+{
+	struct pg_dns_socket *asked;
+	struct bpf_sock *sk;
+
+	if (!pg_dns_is_listener(header, &facts->remote, facts->remote_port))
+		return false;
+	if (facts->protocol != IPPROTO_UDP && !(facts->bits & PG_FACT_SYN))
+		return false;
+	sk = pg_dns_sender(skb);
+	if (!sk || !pg_dns_may_be_answered(header, facts))
+		return false;
+	asked = bpf_sk_storage_get(&pg_dns_sockets, sk, NULL, 0);
+	if (!asked || !asked->unserved)
+		return false;
+	facts->netns = asked->netns;
+	return true;
+}
+
+/* Hands the datagram to user space. */
+static __always_inline void pg_dns_park(struct __sk_buff *skb, const struct pg_header *header,
+					const struct pg_facts *facts, struct pg_counters *counters)
+{
+	const __u64 offset =
+		PG_UDP_HEADER_BYTES +
+		(facts->bits & PG_FACT_IPV6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
+	struct pg_event_parked *parked;
+	__u64 size = skb->len - offset;
+
+	/* Two tests, and not one of the difference, for the verifier. */
+	barrier_var(size);
+	if (size < PG_DNS_HEADER_BYTES)
+		return;
+	barrier_var(size);
+	if (size > PG_DNS_PARKED_MAX)
+		goto lost;
+	parked = bpf_ringbuf_reserve(&pg_events, sizeof(*parked), 0);
+	if (!parked)
+		goto lost;
+	pg_event_fill(&parked->event, header, facts, PG_EVENT_PARKED, PG_REASON_LISTENER);
+	__builtin_memset(&parked->local, 0, sizeof(parked->local));
+	parked->local.addr = facts->local;
+	parked->local.port = facts->local_port;
+	parked->size = size;
+	parked->reserved = 0;
+	if (bpf_skb_load_bytes(skb, offset, parked->data, size) < 0) {
+		bpf_ringbuf_discard(parked, 0);
+		goto lost;
+	}
+	bpf_ringbuf_submit(parked, 0);
+	return;
+lost:
+	__sync_fetch_and_add(&counters->events_lost, 1);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* DNS in the path: whose listener a socket is, and where one has been seen. */
+#include "kernel_internal.h"
+
+#include <errno.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <phasegate/abi/dns.h>
+
+int pg_dns_listener_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id,
+			 struct pg_error *err)
+{
+	const struct pg_dns_listener listener = {.env_id = env_id};
+	const int map = bpf_map__fd(kernel->skeleton->maps.pg_dns_listeners);
+
+	if (bpf_map_update_elem(map, &socket_fd, &listener, BPF_ANY))
+		return pg_fail_errno(err, -errno, "marking a socket of the DNS listener");
+	return 0;
+}
+
+void pg_dns_forget(struct pg_kernel *kernel, uint64_t env_id)
+{
+	const int map = bpf_map__fd(kernel->skeleton->maps.pg_dns_served);
+	struct pg_dns_served_key key, next, *previous = NULL;
+
+	/* A key deleted meanwhile makes the walk start again; the table's size bounds it. */
+	for (size_t i = 0; i < 2UL * PG_DNS_SERVED_MAX; i++) {
+		if (bpf_map_get_next_key(map, previous, &next))
+			break;
+		if (next.env_id == env_id && !bpf_map_delete_elem(map, &next))
+			continue;
+		key = next;
+		previous = &key;
+	}
+}
