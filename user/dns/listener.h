@@ -22,6 +22,14 @@
 #define PG_LISTENER_PIPELINE_MAX    64
 /* Messages handled in one call, so that others get their turn. */
 #define PG_LISTENER_BATCH	    64
+/* Of a longer message, in octets, so much is handed over. No query is nearly as long. */
+#define PG_LISTENER_MESSAGE_MAX	    4096
+
+/*
+ * Memory: 36 KiB, and 4.3 KiB for each connection; for each whose client does not take its replies,
+ * up to 128 KiB more. That is 9 MiB if all are such. In the kernel at most 1 MiB for each of the
+ * two UDP sockets, and 64 KiB in and 256 KiB out for each connection.
+ */
 
 struct pg_listener;
 
@@ -31,7 +39,10 @@ struct pg_listener_options {
 	struct pg_endpoint endpoints[2];
 	/* Called for each socket before it is bound; a negative errno ends the opening. */
 	int (*prepare)(void *userdata, int fd, struct pg_error *err);
-	/* A message; tcp tells what the reply may be as long as. */
+	/*
+	 * A message; tcp tells what the reply may be as long as. It may be answered at once or
+	 * later. May not close the listener.
+	 */
 	void (*query)(void *userdata, struct pg_listener *listener, const struct pg_peer *peer,
 		      bool tcp, const uint8_t *message, size_t size);
 	void *userdata;
