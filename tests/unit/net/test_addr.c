@@ -87,9 +87,9 @@ Test(addr, loopback)
 
 Test(addr, what_dns_may_teach)
 {
-	static const char *const yes[] = {"203.0.113.10",     "10.0.0.1",      "2001:db8::1",
-					  "fd00::1",	      "169.253.0.1",   "223.255.255.255",
-					  "64:ff9b::8.8.8.8", "::ffff:8.8.8.8"};
+	static const char *const yes[] = {"203.0.113.10",     "10.0.0.1",	"2001:db8::1",
+					  "fd00::1",	      "169.253.0.1",	"223.255.255.255",
+					  "64:ff9b::8.8.8.8", "::ffff:8.8.8.8", "::8.8.8.8"};
 	static const char *const no[] = {"127.0.0.1",
 					 "0.0.0.0",
 					 "0.1.2.3",
@@ -107,7 +107,11 @@ Test(addr, what_dns_may_teach)
 					 "::127.0.0.1",
 					 "::169.254.169.254",
 					 "64:ff9b::127.0.0.1",
+					 "::ffff:169.254.169.254",
+					 "::ffff:224.0.0.1",
+					 "::2",
 					 "64:ff9b::169.254.169.254",
+					 "64:ff9b::224.0.0.1",
 					 "64:ff9b::0.0.0.0"};
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(yes); i++) {
@@ -119,6 +123,44 @@ Test(addr, what_dns_may_teach)
 		struct pg_addr addr = addr_of(no[i]);
 
 		cr_expect_not(pg_addr_is_learnable(&addr), "%s", no[i]);
+	}
+}
+
+Test(addr, what_is_private)
+{
+	static const char *const yes[] = {"10.0.0.0",	     "10.255.255.255", "172.16.0.0",
+					  "172.31.255.255",  "192.168.0.0",    "100.64.0.0",
+					  "192.168.255.255", "fc00::",	       "fdff:ffff::1",
+					  "100.127.255.255", "::10.0.0.1",     "::ffff:10.0.0.1",
+					  "64:ff9b::a00:1"};
+	static const char *const no[] = {"9.255.255.255",
+					 "11.0.0.0",
+					 "172.15.255.255",
+					 "172.32.0.0",
+					 "192.167.255.255",
+					 "192.169.0.0",
+					 "100.63.255.255",
+					 "100.128.0.0",
+					 "fbff::1",
+					 "fe00::1",
+					 "2001:db8::1",
+					 "203.0.113.10",
+					 "::",
+					 "::1",
+					 "64:ff9b::8.8.8.8",
+					 "::ffff:8.8.8.8"};
+
+	for (size_t i = 0; i < PG_ARRAY_SIZE(yes); i++) {
+		struct pg_addr addr = addr_of(yes[i]);
+
+		cr_expect(pg_addr_is_private(&addr), "%s", yes[i]);
+		/* Whether they may be learned all the same is a setting. */
+		cr_expect(pg_addr_is_learnable(&addr), "%s", yes[i]);
+	}
+	for (size_t i = 0; i < PG_ARRAY_SIZE(no); i++) {
+		struct pg_addr addr = addr_of(no[i]);
+
+		cr_expect_not(pg_addr_is_private(&addr), "%s", no[i]);
 	}
 }
 
