@@ -144,13 +144,17 @@ static int choose_own_resolvers(struct pg_dns *dns, const struct pg_environment_
 	return 0;
 }
 
+struct hosts_reading {
+	struct pg_dns *dns;
+	struct pg_error *err;
+};
+
 static int add_host(void *userdata, const char *name, const struct pg_addr *addr)
 {
-	struct pg_dns *dns = userdata;
-	struct pg_error err = {};
-	int error = pg_resolver_add_local(dns->resolver, name, addr, &err);
+	const struct hosts_reading *reading = userdata;
+	int error = pg_resolver_add_local(reading->dns->resolver, name, addr, reading->err);
 
-	return error ? error : pg_learning_add_fixed(dns, name, addr, &err);
+	return error ? error : pg_learning_add_fixed(reading->dns, name, addr, reading->err);
 }
 
 static void warn_unresolved(void *userdata, const char *name, const char *reason)
@@ -230,6 +234,7 @@ static int tend(void *userdata, struct pg_error *err)
 static int prepare(struct pg_dns *dns, const struct pg_environment_options *options,
 		   struct pg_error *err)
 {
+	struct hosts_reading reading = {dns, err};
 	int error = choose_own_resolvers(dns, options, err);
 
 	if (!error)
@@ -241,7 +246,7 @@ static int prepare(struct pg_dns *dns, const struct pg_environment_options *opti
 	if (!error)
 		error = pg_sites_prepare(dns, err);
 	if (!error && options->hosts)
-		error = pg_hosts_read(options->hosts, add_host, dns, err);
+		error = pg_hosts_read(options->hosts, add_host, &reading, err);
 	if (!error)
 		error = load_names(dns, err);
 	if (error)
