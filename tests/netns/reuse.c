@@ -77,13 +77,13 @@ static struct pg_header header_after_attach(struct pg_host *host, const char *cg
 	return header;
 }
 
-/* Expired learned addresses make room for new ones, and only they do. */
+/* A table of learned addresses: expired ones drain until they are removed, a full one says so. */
 static void check_learned(struct pg_host *host)
 {
 	struct pg_kernel *kernel = pg_host_kernel(host);
 	const uint64_t past = 1, future = pg_boottime_ns() + 3600 * PG_NSEC_PER_SEC;
 	struct pg_kernel_learned learned = {.fd = -1};
-	struct pg_addr addr[7];
+	struct pg_addr addr[5];
 	struct pg_error err = {0};
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(addr); i++)
@@ -91,18 +91,23 @@ static void check_learned(struct pg_host *host)
 	if (pg_learned_create(kernel, 4, &learned, &err) < 0)
 		fail("%s", err.text);
 	for (size_t i = 0; i < 4; i++)
-		if (pg_learned_add(&learned, &addr[i], i < 2 ? past : future, &err) < 0)
+		if (pg_learned_put(&learned, &addr[i], i < 2 ? past : future, &err) < 0)
 			fail("address %zu: %s", i, err.text);
-	if (!pg_learned_contains(&learned, &addr[0], true))
-		fail("an expired address goes before there is need");
-	for (size_t i = 4; i < 6; i++)
-		if (pg_learned_add(&learned, &addr[i], future, &err) < 0)
-			fail("address %zu: %s", i, err.text);
-	if (pg_learned_add(&learned, &addr[6], future, &err) != -E2BIG)
+	if (pg_learned_put(&learned, &addr[4], future, &err) != -E2BIG)
 		fail("a full set takes more");
-	for (size_t i = 0; i < 6; i++)
-		if (pg_learned_contains(&learned, &addr[i], true) != (i >= 2))
+	/* What is in a full one can still change, in both directions. */
+	if (pg_learned_put(&learned, &addr[1], future, &err) < 0 ||
+	    pg_learned_put(&learned, &addr[2], past, &err) < 0)
+		fail("%s", err.text);
+	for (size_t i = 0; i < 5; i++)
+		if (pg_learned_contains(&learned, &addr[i], true) != (i < 4) ||
+		    pg_learned_contains(&learned, &addr[i], false) != (i == 1 || i == 3))
 			fail("address %zu", i);
+	pg_learned_remove(&learned, &addr[0]);
+	if (pg_learned_contains(&learned, &addr[0], true))
+		fail("an address is still there");
+	if (pg_learned_put(&learned, &addr[4], future, &err) < 0)
+		fail("no room again: %s", err.text);
 	pg_learned_destroy(kernel, &learned);
 }
 

@@ -275,52 +275,21 @@ void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *lear
 	learned->slot = 0;
 }
 
-/* Removes what has expired. Not again before there can be something, whatever is added until. */
-static void drop_expired(struct pg_kernel_learned *learned)
+int pg_learned_put(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
+		   uint64_t expires, struct pg_error *err)
 {
-	const uint64_t now = pg_boottime_ns();
-	uint64_t earliest = UINT64_MAX;
-	struct pg_addr current, next;
-	struct pg_learned value;
-	bool more;
-
-	if (now < learned->full_until)
-		return;
-	more = !bpf_map_get_next_key(learned->fd, NULL, &next);
-	while (more) {
-		current = next;
-		/* Before it goes: the walk would begin anew after a key that is gone. */
-		more = !bpf_map_get_next_key(learned->fd, &current, &next);
-		if (bpf_map_lookup_elem(learned->fd, &current, &value))
-			continue;
-		if (value.expires <= now)
-			bpf_map_delete_elem(learned->fd, &current);
-		else if (value.expires < earliest)
-			earliest = value.expires;
-	}
-	learned->full_until = earliest;
-}
-
-int pg_learned_add(struct pg_kernel_learned *learned, const struct pg_addr *addr, uint64_t expires,
-		   struct pg_error *err)
-{
-	struct pg_learned value = {.expires = expires}, old;
+	const struct pg_learned value = {.expires = expires};
 	char text[PG_ADDR_TEXT];
-	int error;
 
-	if (!bpf_map_lookup_elem(learned->fd, addr, &old) && old.expires >= expires)
-		return 0;
-	if (expires < learned->full_until)
-		learned->full_until = expires;
-	error = bpf_map_update_elem(learned->fd, addr, &value, BPF_ANY);
-	if (error && errno == E2BIG) {
-		drop_expired(learned);
-		error = bpf_map_update_elem(learned->fd, addr, &value, BPF_ANY);
-	}
-	if (error)
+	if (bpf_map_update_elem(learned->fd, addr, &value, BPF_ANY))
 		return pg_fail_errno(err, -errno, "storing the learned address %s",
 				     pg_addr_format(addr, text));
 	return 0;
+}
+
+void pg_learned_remove(const struct pg_kernel_learned *learned, const struct pg_addr *addr)
+{
+	bpf_map_delete_elem(learned->fd, addr);
 }
 
 bool pg_learned_contains(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
