@@ -20,4 +20,4 @@ struct judge_case {
 	__u8 tcp_payload;
 	__u8 reserved;
 };
-PG_ASSERT_SIZE(struct judge_case, 272);
+PG_ASSERT_SIZE(struct judge_case, 200);

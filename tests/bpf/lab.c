@@ -246,16 +246,8 @@ struct pg_header lab_header(const struct lab *lab, const struct model_policy *po
 		if (phase->learned)
 			slot->learned =
 				slot_of((size_t)(phase->learned - lab->learned), LAB_LEARNED);
-		if (phase->dns_resolver)
-			slot->flags |= PG_PHASE_DNS_RESOLVER;
 		if (phase->dns_redirect)
 			slot->flags |= PG_PHASE_DNS_REDIRECT;
-	}
-	for (size_t i = 0; i < PG_RESOLVER_MAX; i++) {
-		if (!policy->resolvers[i].given)
-			continue;
-		header.resolvers[i].addr = lab_address(&policy->resolvers[i].address);
-		header.resolvers[i].port = htons(policy->resolvers[i].port);
 	}
 	return header;
 }
@@ -273,11 +265,17 @@ struct pg_facts lab_facts(const struct model_facts *facts)
 		bool holds;
 		unsigned int bit;
 	} bits[] = {
-		{facts->packet, PG_FACT_PACKET},	 {facts->ipv6_header, PG_FACT_IPV6},
-		{facts->kernel_nd, PG_FACT_KERNEL_ND},	 {facts->listener, PG_FACT_LISTENER},
-		{facts->own_source, PG_FACT_OWN_SOURCE}, {facts->accepted, PG_FACT_ACCEPTED},
-		{facts->inbound, PG_FACT_INBOUND},	 {facts->reset, PG_FACT_RESET},
-		{facts->loopback, PG_FACT_LOOPBACK},	 {facts->established, PG_FACT_ESTABLISHED},
+		{facts->packet, PG_FACT_PACKET},
+		{facts->ipv6_header, PG_FACT_IPV6},
+		{facts->kernel_nd, PG_FACT_KERNEL_ND},
+		{facts->listener, PG_FACT_LISTENER},
+		{facts->own_source, PG_FACT_OWN_SOURCE},
+		{facts->accepted, PG_FACT_ACCEPTED},
+		{facts->foreign_listener, PG_FACT_FOREIGN_LISTENER},
+		{facts->inbound, PG_FACT_INBOUND},
+		{facts->reset, PG_FACT_RESET},
+		{facts->loopback, PG_FACT_LOOPBACK},
+		{facts->established, PG_FACT_ESTABLISHED},
 	};
 	struct pg_facts out = {
 		.remote = lab_address(&facts->remote),

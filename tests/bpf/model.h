@@ -48,13 +48,7 @@ struct model_phase {
 	const struct model_set *set;
 	bool named[PG_TABLE_COUNT];	     /* the tables that the policy says the set has */
 	const struct model_learned *learned; /* NULL: none */
-	bool dns_resolver, dns_redirect;
-};
-
-struct model_endpoint {
-	bool given;
-	struct model_address address;
-	uint16_t port;
+	bool dns_redirect;
 };
 
 struct model_policy {
@@ -64,7 +58,6 @@ struct model_policy {
 	const struct model_set *ceiling;
 	bool ceiling_named[PG_TABLE_COUNT];
 	bool check_source, check_lo_source; /* of every packet; of those to lo */
-	struct model_endpoint resolvers[3];
 };
 
 enum model_defect {
@@ -79,7 +72,8 @@ struct model_facts {
 	bool packet; /* from a packet's header, not from a sockaddr */
 	bool on_lo;  /* the packet's device is lo */
 	bool ipv6_header;
-	bool kernel_nd, listener, own_source, accepted, inbound, reset, loopback, established;
+	bool kernel_nd, listener, foreign_listener, own_source, accepted, inbound, reset, loopback,
+		established;
 	enum model_defect defect;
 	struct model_address remote;
 	uint16_t remote_port;

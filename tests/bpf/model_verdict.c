@@ -193,16 +193,15 @@ static bool opened_by_entries(uint8_t protocol)
 	return memchr(opened, protocol, sizeof(opened));
 }
 
-static bool is_resolver(const struct model_policy *policy, const struct model_facts *facts)
+/* Port 53 by a protocol that has ports, where only the listener may be asked; replies are none. */
+static bool bypasses_listener(const struct model_phase *phase, const struct model_facts *facts)
 {
-	for (size_t i = 0; i < 3; i++) {
-		const struct model_endpoint *resolver = &policy->resolvers[i];
+	static const uint8_t ported[] = {6 /* TCP */, 17 /* UDP */, 136 /* UDP-Lite */,
+					 132 /* SCTP */};
 
-		if (resolver->given && resolver->port == facts->remote_port &&
-		    same(&resolver->address, &facts->remote))
-			return true;
-	}
-	return false;
+	return phase->dns_redirect && facts->remote_port == 53 &&
+	       memchr(ported, facts->protocol, sizeof(ported)) && !facts->accepted &&
+	       !facts->inbound && !facts->reset;
 }
 
 static enum pg_reason rule_learned(const struct model_learned *learned,
@@ -225,8 +224,6 @@ static enum pg_reason rule_destination(const struct model_policy *policy,
 				       const struct model_facts *facts)
 {
 	const struct model_phase *phase = &policy->phases[policy->phase];
-	const bool dns =
-		facts->remote_port == 53 && (facts->protocol == 6 || facts->protocol == 17);
 
 	if (has_odd_form(facts))
 		return PG_REASON_ADDRESS_FORM;
@@ -234,10 +231,6 @@ static enum pg_reason rule_destination(const struct model_policy *policy,
 		return PG_REASON_NOT_ALLOWED;
 	if (!opened_by_entries(facts->protocol))
 		return PG_REASON_PROTOCOL;
-	if (dns && phase->dns_redirect)
-		return PG_REASON_NOT_ALLOWED;
-	if (dns && phase->dns_resolver && is_resolver(policy, facts))
-		return PG_REASON_RESOLVER;
 	if (set_covers(phase->set, phase->named, &facts->remote))
 		return PG_REASON_ENTRY;
 	return rule_learned(phase->learned, facts);
@@ -255,9 +248,13 @@ enum pg_reason model_judge(const struct model_policy *policy, const struct model
 		return PG_REASON_KERNEL_ND;
 	if (facts->listener && phase->dns_redirect)
 		return PG_REASON_LISTENER;
+	if (facts->foreign_listener)
+		return PG_REASON_NOT_ALLOWED;
 	reason = rule_operator(policy, facts);
 	if (reason != NONE)
 		return (enum pg_reason)reason;
+	if (bypasses_listener(phase, facts))
+		return PG_REASON_DNS_BYPASS;
 	if (phase->mode == PG_MODE_PUBLIC)
 		return PG_REASON_PUBLIC;
 	if (facts->packet && !facts->own_source &&

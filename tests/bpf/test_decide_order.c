@@ -23,7 +23,8 @@ enum claim {
 	CLAIM_CEILING = 1 << 3,
 	CLAIM_SET = 1 << 4,
 	CLAIM_LEARNED = 1 << 5,
-	CLAIM_REDIRECT = 1 << 6,
+	CLAIM_REPLY = 1 << 6,
+	CLAIM_PROTOCOL = 1 << 7,
 };
 
 /* The sets of the lab that the triggers use. */
@@ -70,6 +71,17 @@ static void listener(struct situation *s)
 {
 	s->facts.listener = true;
 	in_force(s)->dns_redirect = true;
+}
+
+static void foreign_listener(struct situation *s)
+{
+	s->facts.foreign_listener = true;
+}
+
+static void dns_bypass(struct situation *s)
+{
+	in_force(s)->dns_redirect = true;
+	s->facts.remote_port = 53;
 }
 
 static void ceiling(struct situation *s, size_t set)
@@ -161,18 +173,6 @@ static void protocol(struct situation *s)
 	s->facts.protocol = 4; /* IPIP */
 }
 
-static void redirected(struct situation *s)
-{
-	in_force(s)->dns_redirect = true;
-	s->facts.remote_port = 53;
-}
-
-static void resolver(struct situation *s)
-{
-	in_force(s)->dns_resolver = true;
-	s->facts.remote_port = 53;
-}
-
 static void use_set(struct situation *s, size_t set)
 {
 	in_force(s)->set = &s->lab->sets[set];
@@ -230,24 +230,25 @@ static const struct trigger {
 	{"set-missing", PG_REASON_UNREADABLE, set_missing, CLAIM_SET | CLAIM_MODE},
 	{"learned-missing", PG_REASON_UNREADABLE, learned_missing, CLAIM_LEARNED | CLAIM_MODE},
 	{"kernel-nd", PG_REASON_KERNEL_ND, kernel_nd, 0},
-	{"listener", PG_REASON_LISTENER, listener, CLAIM_REDIRECT},
+	{"listener", PG_REASON_LISTENER, listener, 0},
+	{"foreign-listener", PG_REASON_NOT_ALLOWED, foreign_listener, 0},
 	{"ceiling-hidden", PG_REASON_OPERATOR, ceiling_hidden, CLAIM_CEILING | CLAIM_DEFECT},
 	{"ceiling", PG_REASON_OPERATOR, ceiling_hit, CLAIM_CEILING},
+	/* Not of replies. */
+	{"dns-bypass", PG_REASON_DNS_BYPASS, dns_bypass, CLAIM_REPLY | CLAIM_PROTOCOL},
 	{"public", PG_REASON_PUBLIC, public, CLAIM_MODE},
 	{"source", PG_REASON_SOURCE, source, 0},
 	{"truncated", PG_REASON_TRUNCATED, truncated, CLAIM_DEFECT},
 	{"fragment", PG_REASON_FRAGMENT, fragment, CLAIM_DEFECT},
 	{"ip-options", PG_REASON_IP_OPTIONS, ip_options, CLAIM_DEFECT},
 	{"extension", PG_REASON_EXTENSION, extension, CLAIM_DEFECT},
-	{"accepted", PG_REASON_ACCEPTED, accepted, 0},
-	{"inbound", PG_REASON_INBOUND, inbound, 0},
-	{"reset", PG_REASON_RESET, reset, 0},
+	{"accepted", PG_REASON_ACCEPTED, accepted, CLAIM_REPLY},
+	{"inbound", PG_REASON_INBOUND, inbound, CLAIM_REPLY},
+	{"reset", PG_REASON_RESET, reset, CLAIM_REPLY},
 	{"loopback", PG_REASON_LOOPBACK, loopback, 0},
 	{"address-form", PG_REASON_ADDRESS_FORM, address_form, 0},
 	{"no-network", PG_REASON_NOT_ALLOWED, no_network, CLAIM_MODE},
-	{"protocol", PG_REASON_PROTOCOL, protocol, 0},
-	{"redirected", PG_REASON_NOT_ALLOWED, redirected, CLAIM_REDIRECT},
-	{"resolver", PG_REASON_RESOLVER, resolver, 0},
+	{"protocol", PG_REASON_PROTOCOL, protocol, CLAIM_PROTOCOL},
 	{"entry", PG_REASON_ENTRY, entry, CLAIM_SET},
 	{"learned", PG_REASON_LEARNED, learned, CLAIM_LEARNED},
 	{"draining", PG_REASON_DRAINING, draining, CLAIM_LEARNED},
@@ -261,10 +262,7 @@ static struct situation plain(const struct lab *lab, unsigned int phase)
 {
 	struct situation s = {
 		.lab = lab,
-		.policy = {.installed = true,
-			   .phase = phase,
-			   .resolvers = {{true, lab_parse("10.0.0.1"), 53},
-					 {true, lab_parse("::10.0.0.1"), 53}}},
+		.policy = {.installed = true, .phase = phase},
 		.facts = {.packet = true,
 			  .own_source = true,
 			  .remote = lab_parse("10.0.0.1"),

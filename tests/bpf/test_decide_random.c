@@ -97,20 +97,12 @@ static struct model_policy any_policy(struct rng *rng, struct lab *lab)
 		if (rng_one_in(rng, 2))
 			phase->learned = &lab->learned[rng_below(
 				rng, rng_one_in(rng, 8) ? LAB_LEARNED : LAB_WHOLE_LEARNED)];
-		phase->dns_resolver = rng_one_in(rng, 2);
 		phase->dns_redirect = rng_one_in(rng, 4);
 	}
 	policy.ceiling = any_set(rng, lab);
 	if (rng_one_in(rng, 4))
 		for (size_t j = 0; j < PG_TABLE_COUNT; j++)
 			policy.ceiling_named[j] = rng_one_in(rng, 2);
-	for (size_t i = 0; i < 3; i++) {
-		policy.resolvers[i].given = rng_one_in(rng, 2);
-		policy.resolvers[i].address = any_address(rng);
-		policy.resolvers[i].port = rng_one_in(rng, 8) ? RNG_PICK(rng, ports) : 53;
-		/* Port 0 is "not given" in the header. */
-		policy.resolvers[i].given &= policy.resolvers[i].port != 0;
-	}
 	return policy;
 }
 
@@ -122,6 +114,7 @@ static struct model_facts any_facts(struct rng *rng)
 		.own_source = !rng_one_in(rng, 3),
 		.kernel_nd = rng_one_in(rng, 4 * rare),
 		.listener = rng_one_in(rng, 2 * rare),
+		.foreign_listener = rng_one_in(rng, 2 * rare),
 		.accepted = rng_one_in(rng, rare),
 		.inbound = rng_one_in(rng, rare),
 		.reset = rng_one_in(rng, rare),

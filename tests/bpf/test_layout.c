@@ -12,6 +12,7 @@
 #include <bpf/libbpf.h>
 
 #include <phasegate/abi/counter.h>
+#include <phasegate/abi/dns.h>
 #include <phasegate/abi/event.h>
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/header.h>
@@ -60,6 +61,12 @@ static const struct layout layouts[] = {
 	 "__u64", "pg_flow_bar", 0, 0, 0},
 	{"pg_marks", BPF_MAP_TYPE_SK_STORAGE, sizeof(int), sizeof(struct pg_mark), 0, "int",
 	 "pg_mark", 0, 0, 0},
+	{"pg_dns_sockets", BPF_MAP_TYPE_SK_STORAGE, sizeof(int), sizeof(struct pg_dns_socket), 0,
+	 "int", "pg_dns_socket", 0, 0, 0},
+	{"pg_dns_listeners", BPF_MAP_TYPE_SK_STORAGE, sizeof(int), sizeof(struct pg_dns_listener),
+	 0, "int", "pg_dns_listener", 0, 0, 0},
+	{"pg_dns_served", BPF_MAP_TYPE_HASH, sizeof(struct pg_dns_served_key), sizeof(__u8),
+	 PG_DNS_SERVED_MAX, "pg_dns_served_key", "__u8", 0, 0, 0},
 	{"pg_events", BPF_MAP_TYPE_RINGBUF, 0, 0, PG_EVENT_RING_BYTES, NULL, NULL, 0, 0, 0},
 };
 #define LAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
@@ -73,9 +80,10 @@ static const struct {
 	{ \
 #name, sizeof(struct name) \
 	}
-	STRUCT(pg_header), STRUCT(pg_phase_slot), STRUCT(pg_endpoint),
-	STRUCT(pg_addr),   STRUCT(pg_counters),	  STRUCT(pg_flow_key),
-	STRUCT(pg_flow),   STRUCT(pg_mark),	  STRUCT(pg_own_key),
+	STRUCT(pg_header),     STRUCT(pg_phase_slot),	STRUCT(pg_endpoint),
+	STRUCT(pg_addr),       STRUCT(pg_counters),	STRUCT(pg_flow_key),
+	STRUCT(pg_dns_socket), STRUCT(pg_dns_listener), STRUCT(pg_dns_served_key),
+	STRUCT(pg_flow),       STRUCT(pg_mark),		STRUCT(pg_own_key),
 #undef STRUCT
 };
 
@@ -144,7 +152,7 @@ static void check_all_known(struct check *check, const struct bpf_object *object
 static void check_programs(struct check *check, const struct bpf_object *object)
 {
 	static const char *const hooks[] = {
-#define PG_X(symbol, program) #program,
+#define PG_X(symbol, program, flags) #program,
 		PG_HOOKS(PG_X)
 #undef PG_X
 	};

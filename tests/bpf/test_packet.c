@@ -296,7 +296,6 @@ static void any_policy(struct bench *bench)
 		.phase = rng_below(rng, PG_PHASE_COUNT),
 		.check_source = rng_one_in(rng, 2),
 		.check_lo_source = rng_one_in(rng, 2),
-		.resolvers = {{true, lab_parse("10.0.0.2"), 53}},
 		.ceiling = &bench->lab.sets[1],
 		.ceiling_named = {rng_one_in(rng, 4)},
 	};
@@ -306,7 +305,7 @@ static void any_policy(struct bench *bench)
 	phase->mode = PG_MODE_NO_NETWORK + rng_below(rng, 3);
 	phase->set = &bench->lab.sets[0];
 	memset(phase->named, true, sizeof(phase->named));
-	phase->dns_resolver = true;
+	phase->dns_redirect = rng_one_in(rng, 2);
 }
 
 static void make_sets(struct bench *bench)
