@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int pg_dns_options_resolver(struct pg_dns_options *options, const char *argument,
 			    struct pg_error *err)
@@ -28,6 +29,17 @@ int pg_dns_options_resolver(struct pg_dns_options *options, const char *argument
 			       " \"environment\"",
 			       argument);
 	options->resolver_count++;
+	return 0;
+}
+
+int pg_dns_options_hosts(struct pg_dns_options *options, const char *argument, struct pg_error *err)
+{
+	if (options->hosts)
+		return pg_fail(err, -EINVAL, "--hosts is given twice");
+	/* It is read when there is an Environment to read it for; a slip is said before that. */
+	if (access(argument, R_OK))
+		return pg_fail_errno(err, -errno, "--hosts: cannot read %s", argument);
+	options->hosts = argument;
 	return 0;
 }
 

@@ -27,6 +27,10 @@ struct pg_dns_options {
 int pg_dns_options_resolver(struct pg_dns_options *options, const char *argument,
 			    struct pg_error *err) PG_MUST_CHECK;
 
+/* Takes --hosts, a file that can be read. */
+int pg_dns_options_hosts(struct pg_dns_options *options, const char *argument,
+			 struct pg_error *err) PG_MUST_CHECK;
+
 /* Reads one --dns KEY=VALUE. */
 int pg_dns_options_setting(struct pg_dns_options *options, const char *argument,
 			   struct pg_error *err) PG_MUST_CHECK;

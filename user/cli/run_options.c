@@ -74,7 +74,7 @@ static int parse_option(struct run_options *options, int option, char *value, st
 	case RUN_RESOLVER:
 		return pg_dns_options_resolver(&options->dns, value, err);
 	case RUN_HOSTS:
-		return set_once(&options->dns.hosts, value, "--hosts", err);
+		return pg_dns_options_hosts(&options->dns, value, err);
 	case RUN_DNS:
 		return pg_dns_options_setting(&options->dns, value, err);
 	case RUN_JSON:
