@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Figures of the machine it runs on, as Markdown tables: what work costs under a policy compared
- * with none, how long a switch takes, and what loading a policy costs. scripts/bench makes the two
- * network namespaces and runs it in the client's. It judges nothing: a slow machine is no failure.
+ * with none, how long a switch takes, what loading a policy costs, and what names cost.
+ * scripts/bench makes the two network namespaces and runs it in the client's. It judges nothing: a
+ * slow machine is no failure.
  */
 #include "bench.h"
 
@@ -13,6 +14,8 @@
 
 #include "base/clock.h"
 #include "policy/print.h"
+
+#include "names.h"
 
 static struct machine machine = {.plain_cgroup = -1};
 static struct confined policies[2];
@@ -93,6 +96,7 @@ static void report(FILE *out, const struct bench_options *options)
 	machine_describe(out);
 	table_fixed(out, options, &machine);
 	table_loads(out, options, &machine);
+	table_names(out, options, &machine);
 	policies[0] = confined_create(machine.host, small);
 	policies[1] = confined_create(machine.host, large);
 	table_switches(out, options, &machine, policies);
@@ -116,8 +120,11 @@ int main(int argc, char **argv)
 
 	if (argc == 5 && !strcmp(argv[1], "worker"))
 		return worker_main(argv);
+	if (argc == 6 && !strcmp(argv[1], "names"))
+		return names_client_main(argv);
 	options_parse(&options, argc, argv);
 	server_start(options.server);
+	nameserver_start(options.server);
 	set_up(&options);
 	out = open_memstream(&text, &size);
 	if (!out)

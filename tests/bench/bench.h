@@ -58,6 +58,8 @@ struct workload {
 	double scale; /* operations to the unit shown */
 	void (*run)(uint64_t until_ns, uint64_t *operations);
 };
+/* A connected socket of the client's; type as of socket(2). */
+int connected(int type, const char *address, uint16_t port);
 extern const struct workload workloads[];
 extern const size_t workload_count;
 /* Index of the UDP workload, the load under which switches are timed. */
@@ -76,6 +78,8 @@ struct site {
 	struct pg_environment *environment;
 	int plain_cgroup;
 };
+/* Executes argv[0] there. */
+pid_t site_spawn(const struct site *site, char *const *argv);
 pid_t worker_start(const struct site *site, size_t workload, unsigned int milliseconds);
 struct measurement worker_finish(const struct site *site, pid_t pid);
 /* Before the first; spread: single IPv4 addresses of the large set to send to. */
@@ -83,6 +87,13 @@ void worker_memory(size_t spread);
 
 /* ---- server.c: a process in the server's namespace that ends with this one */
 void server_start(const char *namespace);
+
+/* ---- nameserver.c: another one */
+void nameserver_start(const char *namespace);
+
+/* ---- cpu.c: the last CPU is the client's, the first the server's */
+void pin_first(void);
+void pin_last(void);
 
 /* ---- options.c: ends the program if they are wrong */
 void options_parse(struct bench_options *options, int argc, char **argv);
@@ -111,3 +122,4 @@ void table_switches(FILE *out, const struct bench_options *options, struct machi
 		    struct confined confined[2]);
 void table_loads(FILE *out, const struct bench_options *options, struct machine *machine);
 void table_fixed(FILE *out, const struct bench_options *options, struct machine *machine);
+void table_names(FILE *out, const struct bench_options *options, struct machine *machine);

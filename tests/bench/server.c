@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -51,7 +50,6 @@ void server_start(const char *namespace)
 	int connects = socket_in(namespace, SOCK_STREAM, ANY, BENCH_PORT);
 	const int streams = socket_in(namespace, SOCK_STREAM, ANY, BENCH_PORT + 1);
 	const pid_t parent = getpid(), pid = fork();
-	cpu_set_t first;
 	pthread_t thread;
 	int small = 4096;
 
@@ -67,9 +65,7 @@ void server_start(const char *namespace)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	CPU_ZERO(&first);
-	CPU_SET(0, &first);
-	sched_setaffinity(0, sizeof(first), &first);
+	pin_first();
 	if (pthread_create(&thread, NULL, accept_and_close, &connects))
 		_exit(1);
 	for (;;) {

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -27,15 +26,16 @@ struct exchange {
 	bool done;
 };
 static struct exchange *shared;
+static char path_of_shared[64];
 
-static int connected(int type, uint16_t port)
+int connected(int type, const char *address, uint16_t port)
 {
 	struct sockaddr_storage to;
-	const socklen_t size = endpoint(BENCH_TARGET4, port, &to);
+	const socklen_t size = endpoint(address, port, &to);
 	int one = 1, fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&to, size) < 0)
-		fail("connecting to %s: %s", BENCH_TARGET4, strerror(errno));
+		fail("connecting to %s: %s", address, strerror(errno));
 	if (type == SOCK_STREAM)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	return fd;
@@ -47,7 +47,7 @@ static void run_connects(uint64_t until_ns, uint64_t *operations)
 	const struct linger reset = {.l_onoff = 1};
 
 	while (pg_monotonic_ns() < until_ns) {
-		int fd = connected(SOCK_STREAM, BENCH_PORT);
+		int fd = connected(SOCK_STREAM, BENCH_TARGET4, BENCH_PORT);
 
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 		close(fd);
@@ -57,7 +57,7 @@ static void run_connects(uint64_t until_ns, uint64_t *operations)
 
 static void run_requests(uint64_t until_ns, uint64_t *operations)
 {
-	pg_autoclose int fd = connected(SOCK_STREAM, BENCH_PORT + 1);
+	pg_autoclose int fd = connected(SOCK_STREAM, BENCH_TARGET4, BENCH_PORT + 1);
 	char buffer[REQUEST];
 
 	memset(buffer, 'r', sizeof(buffer));
@@ -80,7 +80,7 @@ static void run_requests(uint64_t until_ns, uint64_t *operations)
 
 static void run_bulk(uint64_t until_ns, uint64_t *operations)
 {
-	pg_autoclose int fd = connected(SOCK_STREAM, BENCH_PORT + 1);
+	pg_autoclose int fd = connected(SOCK_STREAM, BENCH_TARGET4, BENCH_PORT + 1);
 	static char buffer[BULK];
 
 	memset(buffer, 'b', sizeof(buffer));
@@ -95,7 +95,7 @@ static void run_bulk(uint64_t until_ns, uint64_t *operations)
 
 static void run_datagrams(uint64_t until_ns, uint64_t *operations)
 {
-	pg_autoclose int fd = connected(SOCK_DGRAM, BENCH_PORT);
+	pg_autoclose int fd = connected(SOCK_DGRAM, BENCH_TARGET4, BENCH_PORT);
 	static const char datagram[DATAGRAM];
 
 	while (pg_monotonic_ns() < until_ns)
@@ -144,17 +144,6 @@ static uint64_t cpu_ns(void)
 	return pg_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* The last CPU; the server has the first. */
-static void pin(void)
-{
-	const long count = sysconf(_SC_NPROCESSORS_ONLN);
-	cpu_set_t last;
-
-	CPU_ZERO(&last);
-	CPU_SET((size_t)(count > 0 ? count - 1 : 0), &last);
-	sched_setaffinity(0, sizeof(last), &last);
-}
-
 int worker_main(char **argv)
 {
 	const size_t index = strtoul(argv[3], NULL, 10);
@@ -164,7 +153,7 @@ int worker_main(char **argv)
 	if (index >= workload_count)
 		fail("no such workload");
 	shared = shared_open(argv[2], sizeof(*shared));
-	pin();
+	pin_last();
 	/* A tenth to warm up. */
 	workloads[index].run(pg_monotonic_ns() + length_ns / 10, &ignored);
 	started = pg_monotonic_ns();
@@ -180,6 +169,7 @@ int worker_main(char **argv)
 void worker_memory(size_t spread)
 {
 	shared = shared_create(sizeof(*shared));
+	snprintf(path_of_shared, sizeof(path_of_shared), "%s", shared_path());
 	shared->spread = spread;
 }
 
@@ -195,18 +185,12 @@ static pid_t start_plain(int cgroup, char *const *argv)
 	_exit(1);
 }
 
-pid_t worker_start(const struct site *site, size_t workload, unsigned int milliseconds)
+pid_t site_spawn(const struct site *site, char *const *argv)
 {
-	char self[] = "/proc/self/exe", role[] = "worker", path[64], index[24], length[24];
-	char *const argv[] = {self, role, path, index, length, NULL};
 	struct pg_spawn spawn = {.cgroup = "worker", .argv = argv};
 	struct pg_error err = {0};
 	pid_t pid;
 
-	snprintf(path, sizeof(path), "%s", shared_path());
-	snprintf(index, sizeof(index), "%zu", workload);
-	snprintf(length, sizeof(length), "%u", milliseconds);
-	shared->done = false;
 	if (!site->environment)
 		pid = start_plain(site->plain_cgroup, argv);
 	else if (pg_environment_spawn(site->environment, &spawn, &pid, &err) < 0)
@@ -214,6 +198,17 @@ pid_t worker_start(const struct site *site, size_t workload, unsigned int millis
 	if (pid < 0)
 		fail("fork: %s", strerror(errno));
 	return pid;
+}
+
+pid_t worker_start(const struct site *site, size_t workload, unsigned int milliseconds)
+{
+	char self[] = "/proc/self/exe", role[] = "worker", index[24], length[24];
+	char *const argv[] = {self, role, path_of_shared, index, length, NULL};
+
+	snprintf(index, sizeof(index), "%zu", workload);
+	snprintf(length, sizeof(length), "%u", milliseconds);
+	shared->done = false;
+	return site_spawn(site, argv);
 }
 
 struct measurement worker_finish(const struct site *site, pid_t pid)

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the resolver in the path costs: this process is the supervisor, as "phasegate run" is, and
+ * works while a client asks. Every kind of query takes its turn in every round.
+ */
+#include "names.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+
+/* A round of names is shorter than one of the other work: there are more kinds of it. */
+#define SLICE_PART 4
+
+struct lookups {
+	double *took_us; /* of all rounds */
+	size_t count;
+	double median[BENCH_ROUNDS];
+};
+
+struct floods {
+	double rate[BENCH_ROUNDS], cpu_us[BENCH_ROUNDS];
+};
+
+struct names {
+	struct lookups lookups[NAMES_LOOKUPS];
+	struct floods floods[NAMES_FLOODS];
+	uint64_t connects[NAMES_CONNECTS], denied[NAMES_CONNECTS];
+};
+
+static struct names_result *result;
+static char result_path[64];
+
+static void allocate(struct names *names, unsigned int rounds)
+{
+	result = shared_create(sizeof(*result));
+	snprintf(result_path, sizeof(result_path), "%s", shared_path());
+	result->next = NAMES_CACHED + 1;
+	for (size_t i = 0; i < NAMES_LOOKUPS; i++) {
+		names->lookups[i].took_us = malloc((size_t)rounds * sizeof(result->took_us));
+		if (!names->lookups[i].took_us)
+			fail("not enough memory for the results");
+	}
+}
+
+static void release(struct names *names)
+{
+	for (size_t i = 0; i < NAMES_LOOKUPS; i++)
+		free(names->lookups[i].took_us);
+}
+
+/* Neither the budget nor the room for addresses is to end the work. */
+static struct confined create(const struct machine *machine)
+{
+	static const char document[] =
+		"{\"network_policy\":{\"network_mode\":\"allowlist\","
+		"\"allowed_hosts\":[\"*." NAMES_ALLOWED "." NAMES_PARENT "\"]}}";
+	struct pg_environment_options options = {
+		.phase = PG_PHASE_SETUP,
+		.resolver_count = 1,
+		.dns = PG_DNS_SETTINGS_DEFAULT,
+	};
+	struct confined made = {0};
+	struct pg_endpoint server;
+	struct pg_error err = {0};
+	uint64_t ignored;
+
+	if (pg_endpoint_parse(NAMES_SERVER, NAMES_PORT, &server) < 0)
+		fail("not an address: %s", NAMES_SERVER);
+	made.policy = bench_parse(document, &ignored);
+	options.policy = made.policy;
+	options.resolvers = &server;
+	options.dns.wildcard_per_minute = NAMES_MAX;
+	if (pg_environment_create(machine->host, &options, &made.environment, &err) < 0)
+		fail("%s", err.text);
+	return made;
+}
+
+/* Serves until the client has ended. Returns the CPU time that it took. */
+static uint64_t supervise(struct pg_host *host, pid_t client)
+{
+	const uint64_t started = pg_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	pg_autoclose int client_fd = (int)syscall(SYS_pidfd_open, client, 0);
+	struct pollfd ready[] = {
+		{.fd = pg_host_fd(host), .events = POLLIN},
+		{.fd = client_fd, .events = POLLIN},
+	};
+	struct pg_error err = {0};
+
+	if (client_fd < 0)
+		fail("pidfd_open: %s", strerror(errno));
+	while (!ready[1].revents) {
+		if (poll(ready, PG_ARRAY_SIZE(ready), -1) < 0 && errno != EINTR)
+			fail("poll: %s", strerror(errno));
+		if (ready[0].revents && pg_host_process(host, &err) < 0)
+			fail("%s", err.text);
+	}
+	return pg_clock_ns(CLOCK_THREAD_CPUTIME_ID) - started;
+}
+
+/* Runs the work; the result is in the shared memory. Returns the supervisor's CPU time for each
+ * query. */
+static double run(const struct names_work *work, enum names_group group, size_t number,
+		  const struct bench_options *options, const struct machine *machine,
+		  const struct confined *confined)
+{
+	const struct site site = {
+		.host = machine->host,
+		.plain_cgroup = machine->plain_cgroup,
+		.environment = work->confined ? confined->environment : NULL,
+	};
+	const uint64_t queries = pg_environment_dns_stats(confined->environment).queries;
+	char self[] = "/proc/self/exe", role[] = "names", group_text[24], index[24], length[24];
+	char *const argv[] = {self, role, result_path, group_text, index, length, NULL};
+	uint64_t cpu_ns;
+	pid_t pid;
+	int status;
+
+	snprintf(group_text, sizeof(group_text), "%u", group);
+	snprintf(index, sizeof(index), "%zu", number);
+	snprintf(length, sizeof(length), "%u", (options->slice_ms + SLICE_PART - 1) / SLICE_PART);
+	result->samples = result->operations = result->denied = 0;
+	result->done = false;
+	pid = site_spawn(&site, argv);
+	cpu_ns = supervise(machine->host, pid);
+	if (waitpid(pid, &status, 0) < 0 || status || !result->done || !result->operations)
+		fail("asking for names failed: %s", work->name);
+	return (double)cpu_ns / PG_NSEC_PER_USEC /
+	       (double)(pg_environment_dns_stats(confined->environment).queries - queries);
+}
+
+static void run_round(struct names *names, size_t round, const struct bench_options *options,
+		      const struct machine *machine, const struct confined *confined)
+{
+	for (size_t turn = 0; turn < NAMES_LOOKUPS; turn++) {
+		const size_t number = (round + turn) % NAMES_LOOKUPS;
+		struct lookups *lookups = &names->lookups[number];
+
+		run(&names_lookups[number], NAMES_GROUP_LOOKUPS, number, options, machine,
+		    confined);
+		memcpy(lookups->took_us + lookups->count, result->took_us,
+		       result->samples * sizeof(*result->took_us));
+		lookups->count += result->samples;
+		lookups->median[round] = quartiles_of(result->took_us, result->samples).median;
+	}
+	for (size_t turn = 0; turn < NAMES_FLOODS; turn++) {
+		const size_t number = (round + turn) % NAMES_FLOODS;
+		struct floods *floods = &names->floods[number];
+
+		floods->cpu_us[round] = run(&names_floods[number], NAMES_GROUP_FLOODS, number,
+					    options, machine, confined);
+		floods->rate[round] = (double)result->operations * PG_NSEC_PER_SEC /
+				      (double)result->took_ns / 1e3;
+	}
+	for (size_t number = 0; number < NAMES_CONNECTS; number++) {
+		run(&names_connects[number], NAMES_GROUP_CONNECTS, number, options, machine,
+		    confined);
+		names->connects[number] += result->operations;
+		names->denied[number] += result->denied;
+	}
+}
+
+static void print_lookups(FILE *out, struct names *names, const struct bench_options *options)
+{
+	double medians[NAMES_LOOKUPS], p99[NAMES_LOOKUPS], added[BENCH_ROUNDS];
+
+	fprintf(out, "One lookup after another, in microseconds; \"added\" is the difference from "
+		     "the same"
+		     " server asked directly over the same protocol: of the medians, round by "
+		     "round (with"
+		     " quartiles), and of the p99.\n\n"
+		     "| lookup | median | p99 | added to the median | added to the p99 |\n"
+		     "|---|---|---|---|---|\n");
+	for (size_t i = 0; i < NAMES_LOOKUPS; i++) {
+		struct lookups *of = &names->lookups[i];
+		const size_t direct = names_direct(i);
+		struct quartiles quartiles;
+
+		medians[i] = quartiles_of(of->took_us, of->count).median;
+		p99[i] = percentile_of(of->took_us, of->count, 0.99);
+		fprintf(out, "| %s | %.1f | %.1f |", names_lookups[i].name, medians[i], p99[i]);
+		if (direct == i) {
+			fputs(" | |\n", out);
+			continue;
+		}
+		for (size_t round = 0; round < options->rounds; round++)
+			added[round] = of->median[round] - names->lookups[direct].median[round];
+		quartiles = quartiles_of(added, options->rounds);
+		fprintf(out, " %.1f (%.1f-%.1f) | %.1f |\n", quartiles.median, quartiles.low,
+			quartiles.high, p99[i] - p99[direct]);
+	}
+}
+
+static void print_floods(FILE *out, struct names *names, const struct bench_options *options)
+{
+	fprintf(out,
+		"\nQueries over UDP with %d under way at all times, by the clock, and by the"
+		" supervisor's CPU time: what one core of its own would answer. By the clock the"
+		" client and the server need their share of the machine, too.\n\n"
+		"| queries | 1,000/s by the clock | supervisor, us a query | 1,000/s of a core |\n"
+		"|---|---|---|---|\n",
+		NAMES_WINDOW);
+	for (size_t i = 0; i < NAMES_FLOODS; i++) {
+		struct floods *of = &names->floods[i];
+		const struct quartiles rate = quartiles_of(of->rate, options->rounds);
+		struct quartiles cpu;
+
+		fprintf(out, "| %s | %.1f (%.1f-%.1f) |", names_floods[i].name, rate.median,
+			rate.low, rate.high);
+		if (!names_floods[i].confined) {
+			fputs(" | |\n", out);
+			continue;
+		}
+		cpu = quartiles_of(of->cpu_us, options->rounds);
+		fprintf(out, " %.1f (%.1f-%.1f) | %.1f |\n", cpu.median, cpu.low, cpu.high,
+			1e3 / cpu.median);
+	}
+}
+
+static void print_connects(FILE *out, const struct names *names)
+{
+	fputs("\nConnecting to a fresh name's address the moment that it is known:", out);
+	for (size_t i = 0; i < NAMES_CONNECTS; i++)
+		fprintf(out, "%s %" PRIu64 " times over %s (%" PRIu64 " denied)", i ? "," : "",
+			names->connects[i], names_connects[i].name, names->denied[i]);
+	fputs(".\n\n", out);
+}
+
+void table_names(FILE *out, const struct bench_options *options, struct machine *machine)
+{
+	pg_autofree struct names *names = calloc(1, sizeof(*names));
+	struct confined confined = create(machine);
+
+	if (!names)
+		fail("not enough memory for the results");
+	allocate(names, options->rounds);
+	fprintf(stderr, "bench: names\n");
+	for (size_t round = 0; round < options->rounds; round++)
+		run_round(names, round, options, machine, &confined);
+	fprintf(out, "## Names\n\nOf %u rounds of %u ms, in turns. The policy is a wildcard. ",
+		options->rounds, (options->slice_ms + SLICE_PART - 1) / SLICE_PART);
+	print_lookups(out, names, options);
+	print_floods(out, names, options);
+	print_connects(out, names);
+	release(names);
+	confined_destroy(&confined);
+}
