@@ -19,7 +19,8 @@ SOL_PACKET, PACKET_STATISTICS = 263, 6
 ETH_P_ALL = 3
 
 Arrival = collections.namedtuple("Arrival", "protocol address port payload")
-Packet = collections.namedtuple("Packet", "source destination protocol flags size payload")
+# port: where TCP and UDP go to; 0 for all else.
+Packet = collections.namedtuple("Packet", "source destination protocol flags size payload port")
 
 FIN, SYN, RST = 1, 2, 4
 TCP, UDP, ICMP, ICMP6 = 6, 17, 1, 58
@@ -206,5 +207,6 @@ def parse(frame):
     if protocol == TCP and len(rest) >= 20:
         flags, head = rest[13], (rest[12] >> 4) * 4
     payload = rest[head:]
+    port = int.from_bytes(rest[2:4], "big") if protocol in (TCP, UDP) else 0
     return Packet(str(ipaddress.ip_address(source)), str(ipaddress.ip_address(destination)),
-                  protocol, flags, len(payload), payload)
+                  protocol, flags, len(payload), payload, port)

@@ -96,11 +96,11 @@ void *shared_open(const char *path, size_t size)
 	return memory;
 }
 
-void confine(struct confinement *confinement, const char *document)
+static void start(struct confinement *confinement, const char *document,
+		  struct pg_environment_options options)
 {
 	struct pg_policy_source source = {"test", document, strlen(document)};
 	pg_autodiagnostics struct pg_diagnostics diagnostics = {0};
-	struct pg_environment_options options = {.phase = PG_PHASE_SETUP};
 	struct pg_error err = {0};
 
 	*confinement = (struct confinement){0};
@@ -111,6 +111,27 @@ void confine(struct confinement *confinement, const char *document)
 	if (pg_host_open(NULL, NULL, -1, &confinement->host, &err) < 0 ||
 	    pg_environment_create(confinement->host, &options, &confinement->environment, &err) < 0)
 		fail("%s", err.text);
+}
+
+void confine(struct confinement *confinement, const char *document)
+{
+	start(confinement, document,
+	      (struct pg_environment_options){.phase = PG_PHASE_SETUP,
+					      .dns = PG_DNS_SETTINGS_DEFAULT});
+}
+
+void confine_with_names(struct confinement *confinement, const char *document,
+			const char *nameserver, const struct pg_dns_settings *settings)
+{
+	struct pg_endpoint resolver;
+
+	if (pg_endpoint_parse(nameserver, PG_PORT_DNS, &resolver) < 0)
+		fail("not an address: %s", nameserver);
+	start(confinement, document,
+	      (struct pg_environment_options){.phase = PG_PHASE_SETUP,
+					      .resolvers = &resolver,
+					      .resolver_count = 1,
+					      .dns = *settings});
 }
 
 pid_t confine_spawn(struct confinement *confinement, const char *cgroup, char *const *argv)

@@ -36,6 +36,9 @@ struct confinement {
 
 /* The policy document in force in its setup phase. */
 void confine(struct confinement *confinement, const char *document);
+/* The same, with names: asked of the nameserver, and with these settings. */
+void confine_with_names(struct confinement *confinement, const char *document,
+			const char *nameserver, const struct pg_dns_settings *settings);
 pid_t confine_spawn(struct confinement *confinement, const char *cgroup, char *const *argv);
 /* Returns when the phase is in force; the second step is the caller's. */
 void confine_switch(struct confinement *confinement, enum pg_phase phase);
