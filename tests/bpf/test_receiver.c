@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bpf/libbpf.h>
@@ -18,65 +17,10 @@
 #include "check.h"
 #include "judge.skel.h"
 #include "lab.h"
+#include "place.h"
 
 #define PORT	    4242
 #define CLOSED_PORT 4243
-
-/* Two cgroups, one below the other, that the sockets are made in. */
-struct place {
-	char outer[4096], inner[4200];
-	uint64_t id; /* of the outer one */
-	unsigned int level;
-};
-
-static bool write_pid(const char *directory)
-{
-	char path[4300];
-	FILE *file;
-	bool written;
-
-	snprintf(path, sizeof(path), "%s/cgroup.procs", directory);
-	file = fopen(path, "we");
-	if (!file)
-		return false;
-	written = fprintf(file, "%d\n", getpid()) > 0;
-	return !fclose(file) && written;
-}
-
-/* A socket stays in the cgroup that it was made in, also when its maker moves on. */
-static void leave_place(const struct place *place, const char *mount)
-{
-	if (!write_pid(mount))
-		perror(mount);
-	if (rmdir(place->inner) || rmdir(place->outer))
-		perror(place->outer);
-}
-
-static const char *cgroup_mount(void)
-{
-	static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-	char path[256];
-
-	for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
-		snprintf(path, sizeof(path), "%s/cgroup.procs", mounts[i]);
-		if (!access(path, W_OK))
-			return mounts[i];
-	}
-	return NULL;
-}
-
-static bool make_place(struct place *place, const char *mount)
-{
-	struct stat status;
-
-	snprintf(place->outer, sizeof(place->outer), "%s/phasegate-test-%d", mount, getpid());
-	snprintf(place->inner, sizeof(place->inner), "%s/inner", place->outer);
-	if (mkdir(place->outer, 0755) || mkdir(place->inner, 0755) || stat(place->outer, &status))
-		return false;
-	place->id = status.st_ino;
-	place->level = 1;
-	return true;
-}
 
 static int listen_on(int family, int type)
 {
@@ -195,32 +139,25 @@ static void judge_rows(struct check *check, struct lab *lab, const struct place 
 /* IPv4 sockets in the outer cgroup, IPv6 sockets below it. */
 static bool make_sockets(const struct place *place)
 {
-	return write_pid(place->outer) && listen_on(AF_INET, SOCK_STREAM) >= 0 &&
-	       listen_on(AF_INET, SOCK_DGRAM) >= 0 && write_pid(place->inner) &&
+	return place_enter(place->outer) && listen_on(AF_INET, SOCK_STREAM) >= 0 &&
+	       listen_on(AF_INET, SOCK_DGRAM) >= 0 && place_enter(place->inner) &&
 	       listen_on(AF_INET6, SOCK_STREAM) >= 0 && listen_on(AF_INET6, SOCK_DGRAM) >= 0;
 }
 
 int main(void)
 {
-	const char *mount = cgroup_mount();
 	struct check check = {};
 	struct place place;
 	struct lab lab;
 
 	lab_open(&lab);
-	if (!mount) {
-		printf("1..0 # SKIP no cgroup2 at the usual places\n");
-		return CHECK_SKIPPED;
-	}
-	if (!make_place(&place, mount)) {
-		perror(place.outer);
+	if (!place_make(&place))
 		return EXIT_FAILURE;
-	}
 	if (CHECK(&check, !system("ip link set lo up") && make_sockets(&place),
 		  "no sockets to send to"))
 		judge_rows(&check, &lab, &place);
 	check_group(&check, "loopback by receiver");
-	leave_place(&place, mount);
+	place_remove(&place);
 	lab_close(&lab);
 	return check_end(&check);
 }
