@@ -44,7 +44,23 @@ def answer(_):
             yield counts + head + b"".join(records)
 
 
+def listener(_):
+    """Streams of messages behind their length: short, long, too long, empty, cut off; in small and
+    large pieces; answered at once, or after others."""
+    streams = [
+        [b"a query"],
+        [b"%d" % number * number for number in range(1, 40)],
+        [bytes(4096), b"between", bytes(4097), b"after"],
+        [b"before", b"", b"after"],
+    ]
+    for messages in streams:
+        stream = b"".join(struct.pack(">H", len(message)) + message for message in messages)
+        for head in (b"\0\0", b"\xff\0", b"\x20\5"):
+            yield head + stream
+            yield head + stream[:-1]
+
+
 topic, data, seeds = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 seeds.mkdir(parents=True, exist_ok=True)
-for number, seed in enumerate({"policy": policy, "answer": answer}[topic](data)):
+for number, seed in enumerate({"policy": policy, "answer": answer, "listener": listener}[topic](data)):
     (seeds / f"{number:03}").write_bytes(seed)
