@@ -1,146 +1,126 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "upstream.h"
 
-#include <ares.h>
-#include <arpa/inet.h>
 #include <arpa/nameser.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
+#include <sys/queue.h>
+#include <sys/random.h>
 
 #include "base/clock.h"
-
-/* Answers fit into one unfragmented packet (DNS flag day 2020). */
-#define EDNS_OCTETS 1232
+#include "reply.h"
+#include "upstream_channel.h"
 
 /* With one server, so that two lost packets in a row do not fail a name. */
 #define ATTEMPTS_MIN 3
 
-struct server {
+/* No attempt begins later than this many times the wait for one after the query began. */
+#define LAST_ATTEMPT 3
+
+/* c-ares hears of a late answer for as long as this many attempts. */
+#define LATE_ATTEMPTS 4
+
+/* Attempts that c-ares has, late ones included; queries beyond fail at once. */
+#define UNDER_WAY_MAX 8192
+
+#define OPT_OCTETS  11
+#define EDNS_OCTETS 1232
+
+#define IDS 128
+
+/* One sending to one server. */
+struct pg_attempt {
+	TAILQ_ENTRY(pg_attempt) entry; /* in upstream.awaited, unless late */
+	struct pg_attempt *next;       /* of the same query */
+	struct pg_query *query;	       /* NULL: it has ended */
 	struct pg_upstream *upstream;
-	ares_channel channel;
+	struct pg_channel *channel;
+	unsigned int server;
+	uint64_t sent;
+	bool awaited;
+};
+
+struct server {
+	struct pg_channels channels;
 	uint64_t answered;   /* when it last sent a response */
 	uint64_t down_until; /* 0: not known to be down */
+	bool plain;	     /* it does not know EDNS */
 };
 
 struct pg_upstream {
-	int epoll_fd;
-	int fault;
+	struct pg_upstream_options options;
+	uint64_t attempt_ns;
 	bool closing;
-	pg_upstream_answer answer;
-	void *userdata;
+	TAILQ_HEAD(, pg_attempt) awaited; /* oldest first */
+	unsigned int under_way;
+	uint16_t ids[IDS];
+	unsigned int ids_used;
 	unsigned int count;
 	struct server servers[];
 };
 
-/* Server and descriptor in one number that is never 0. */
-static uint64_t event_data(const struct server *server, int fd)
-{
-	uint64_t index = (uint64_t)(server - server->upstream->servers);
+static const struct pg_upstream_failure no_memory = {.text = "no memory to ask",
+						     .ede = PG_EDE_OTHER,
+						     .final = true};
+static const struct pg_upstream_failure too_many = {.text = "too many questions are under way",
+						    .ede = PG_EDE_OTHER,
+						    .final = true};
+static const struct pg_upstream_failure no_socket = {.text = "no socket to ask with",
+						     .ede = PG_EDE_NETWORK_ERROR,
+						     .final = true};
+static const struct pg_upstream_failure silent = {.text = "no server answers",
+						  .ede = PG_EDE_NO_REACHABLE,
+						  .is_silent = true};
+static const struct pg_upstream_failure unreachable = {.text = "no server can be reached",
+						       .ede = PG_EDE_NETWORK_ERROR,
+						       .is_silent = true};
+static const struct pg_upstream_failure servfail = {.text = "the server failed (SERVFAIL)",
+						    .ede = PG_EDE_NO_REACHABLE};
+static const struct pg_upstream_failure refused = {.text = "the server refused to answer",
+						   .ede = PG_EDE_NO_REACHABLE};
+static const struct pg_upstream_failure other_code = {.text = "the server answered with an error",
+						      .ede = PG_EDE_NO_REACHABLE};
+static const struct pg_upstream_failure malformed = {.text = "the server's answer is malformed",
+						     .ede = PG_EDE_NO_REACHABLE};
 
-	return (index + 1) << 32 | (uint32_t)fd;
-}
-
-static void on_socket(void *data, ares_socket_t fd, int readable, int writable)
-{
-	struct server *server = data;
-	struct epoll_event event = {
-		.events = (readable ? EPOLLIN : 0U) | (writable ? EPOLLOUT : 0U),
-		.data.u64 = event_data(server, fd),
-	};
-	int epoll_fd = server->upstream->epoll_fd;
-
-	if (!readable && !writable) {
-		epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-		return;
-	}
-	if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) == 0)
-		return;
-	if (errno != ENOENT || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
-		server->upstream->fault = -errno;
-}
-
-static int set_address(struct server *server, const struct pg_endpoint *endpoint)
-{
-	struct ares_addr_port_node node = {
-		.family = AF_INET6,
-		.udp_port = ntohs(endpoint->port),
-		.tcp_port = ntohs(endpoint->port),
-	};
-
-	if (pg_addr_is_v4(&endpoint->addr)) {
-		node.family = AF_INET;
-		node.addr.addr4.s_addr = pg_addr_to_v4(&endpoint->addr);
-	} else {
-		memcpy(&node.addr.addr6, endpoint->addr.word, sizeof(node.addr.addr6));
-	}
-	return ares_set_servers_ports(server->channel, &node);
-}
-
-static int open_server(struct server *server, const struct pg_endpoint *endpoint,
-		       unsigned int attempt_ms, struct pg_error *err)
-{
-	char text[PG_ADDR_TEXT];
-	/* Everything that resolv.conf or RES_OPTIONS could say is said here. */
-	struct ares_options options = {
-		/* NOCHECKRESP: error codes are judged by conclude(), which knows the other servers.
-		 */
-		.flags = ARES_FLAG_EDNS | ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES |
-			 ARES_FLAG_NOCHECKRESP,
-		.timeout = (int)attempt_ms,
-		.tries = 1,
-		.ndots = 1,
-		.ednspsz = EDNS_OCTETS,
-		.lookups = (char[]){"b"},
-		.resolvconf_path = (char[]){"/dev/null"},
-		.sock_state_cb = on_socket,
-		.sock_state_cb_data = server,
-	};
-	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
-		   ARES_OPT_EDNSPSZ | ARES_OPT_LOOKUPS | ARES_OPT_RESOLVCONF | ARES_OPT_DOMAINS |
-		   ARES_OPT_SOCK_STATE_CB | ARES_OPT_NOROTATE;
-	int status = ares_init_options(&server->channel, &options, mask);
-
-	if (status != ARES_SUCCESS) {
-		server->channel = NULL;
-	} else {
-		status = set_address(server, endpoint);
-		if (status == ARES_SUCCESS)
-			return 0;
-	}
-	return pg_fail(err, status == ARES_ENOMEM ? -ENOMEM : -EIO,
-		       "cannot set up DNS queries to %s: %s", pg_endpoint_format(endpoint, text),
-		       ares_strerror(status));
-}
-
-int pg_upstream_new(const struct pg_endpoint *servers, size_t count, int epoll_fd,
-		    unsigned int attempt_ms, pg_upstream_answer answer, void *userdata,
-		    struct pg_upstream **ret_upstream, struct pg_error *err)
+int pg_upstream_new(const struct pg_upstream_options *options, struct pg_upstream **ret_upstream,
+		    struct pg_error *err)
 {
 	PG_CLEANUP(pg_upstream_freep) struct pg_upstream *upstream = NULL;
+	struct pg_channels_options channels = {
+		.netns_fd = options->netns_fd,
+		.epoll_fd = options->epoll_fd,
+		.timeout_ms = LATE_ATTEMPTS * options->attempt_ms,
+	};
 
-	if (count == 0)
+	if (options->count == 0)
 		return pg_fail(err, -EINVAL, "no DNS server to ask");
+	if (options->count > PG_UPSTREAM_SERVERS_MAX)
+		return pg_fail(err, -E2BIG, "%zu DNS servers are too many (at most %d)",
+			       options->count, PG_UPSTREAM_SERVERS_MAX);
 	if (ares_library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS)
 		return pg_fail(err, -ENOMEM, "cannot initialise c-ares");
-	upstream = calloc(1, sizeof(*upstream) + count * sizeof(upstream->servers[0]));
+	upstream = calloc(1, sizeof(*upstream) + options->count * sizeof(upstream->servers[0]));
 	if (!upstream) {
 		ares_library_cleanup();
-		return pg_fail(err, -ENOMEM, "no memory for %zu DNS servers", count);
+		return pg_fail(err, -ENOMEM, "no memory for %zu DNS servers", options->count);
 	}
-	upstream->epoll_fd = epoll_fd;
-	upstream->answer = answer;
-	upstream->userdata = userdata;
-	for (size_t i = 0; i < count; i++) {
-		struct server *server = &upstream->servers[upstream->count++];
+	TAILQ_INIT(&upstream->awaited);
+	upstream->options = *options;
+	upstream->attempt_ns = options->attempt_ms * PG_NSEC_PER_MSEC;
+	upstream->ids_used = IDS;
+	for (size_t i = 0; i < options->count; i++) {
 		int r;
 
-		server->upstream = upstream;
-		r = open_server(server, &servers[i], attempt_ms, err);
+		channels.server = options->servers[i];
+		channels.tag = (uint64_t)options->tag << 8 | i;
+		r = pg_channels_open(&upstream->servers[i].channels, &channels, err);
 		if (r < 0)
 			return r;
+		upstream->count++;
 	}
+	upstream->options.servers = NULL;
 	*ret_upstream = PG_TAKE_PTR(upstream);
 	return 0;
 }
@@ -150,19 +130,16 @@ void pg_upstream_free(struct pg_upstream *upstream)
 	if (!upstream)
 		return;
 	upstream->closing = true;
-	for (unsigned int i = 0; i < upstream->count; i++) {
-		if (upstream->servers[i].channel)
-			ares_destroy(upstream->servers[i].channel);
-	}
+	for (unsigned int i = 0; i < upstream->count; i++)
+		pg_channels_close(&upstream->servers[i].channels);
 	free(upstream);
 	ares_library_cleanup();
 }
 
 /* The first server from start on that is not known to be down; start itself if all are. */
-static unsigned int choose_server(const struct pg_upstream *upstream, unsigned int start)
+static unsigned int choose_server(const struct pg_upstream *upstream, unsigned int start,
+				  uint64_t now)
 {
-	uint64_t now = pg_boottime_ns();
-
 	for (unsigned int i = 0; i < upstream->count; i++) {
 		unsigned int candidate = (start + i) % upstream->count;
 
@@ -172,146 +149,268 @@ static unsigned int choose_server(const struct pg_upstream *upstream, unsigned i
 	return start % upstream->count;
 }
 
-static void fail_attempt(struct pg_query *query, const char *failure)
-{
-	unsigned int most = 2 * query->upstream->count;
-
-	query->failure = failure;
-	query->state = query->attempts < (most < ATTEMPTS_MIN ? ATTEMPTS_MIN : most)
-			       ? PG_QUERY_AGAIN
-			       : PG_QUERY_DONE;
-}
-
 /* The server is down unless it has answered another query since this one was sent. */
-static void note_silence(const struct pg_query *query)
+static void note_silence(const struct pg_attempt *attempt)
 {
-	struct server *server = &query->upstream->servers[query->server];
+	struct server *server = &attempt->upstream->servers[attempt->server];
 
-	if (server->answered < query->sent)
+	if (server->answered < attempt->sent)
 		server->down_until = pg_boottime_ns() + PG_UPSTREAM_DOWN_S * PG_NSEC_PER_SEC;
 }
 
-static void note_answer(const struct pg_query *query)
+/* The attempt is late, has failed, or nobody waits for it any more. */
+static void stop_awaiting(struct pg_attempt *attempt)
 {
-	struct server *server = &query->upstream->servers[query->server];
-
-	server->answered = pg_boottime_ns();
-	server->down_until = 0;
+	if (!attempt->awaited)
+		return;
+	attempt->awaited = false;
+	TAILQ_REMOVE(&attempt->upstream->awaited, attempt, entry);
+	attempt->query->awaited--;
 }
 
-static void conclude(struct pg_query *query, const char *failure, bool lasting)
+/* Takes the attempt out of its query's list. */
+static void leave_query(struct pg_attempt *attempt)
 {
-	query->failure = failure;
-	query->lasting = lasting;
-	query->state = PG_QUERY_DONE;
+	struct pg_attempt **place = &attempt->query->under_way;
+
+	stop_awaiting(attempt);
+	while (*place != attempt)
+		place = &(*place)->next;
+	*place = attempt->next;
+	attempt->query = NULL;
 }
 
-static void take_answer(struct pg_query *query, const uint8_t *message, int size)
+/* What is still under way is heard of by the upstream alone. */
+static void finish(struct pg_query *query, const struct pg_upstream_failure *failure)
 {
 	struct pg_upstream *upstream = query->upstream;
 
-	if (upstream->answer(upstream->userdata, query, message, (size_t)size) < 0)
-		fail_attempt(query, "the server's answer is malformed");
-	else
-		conclude(query, NULL, false);
+	while (query->under_way)
+		leave_query(query->under_way);
+	query->failure = failure;
+	upstream->options.done(upstream->options.userdata, query);
 }
+
+/* Rebuilt from nothing but name and type: lower case, an id of our own, no options. */
+static size_t write_query(const struct pg_query *query, uint16_t id, bool plain,
+			  uint8_t buffer[static HFIXEDSZ + PG_DNS_NAME_MAX + QFIXEDSZ + OPT_OCTETS])
+{
+	static const uint8_t opt[OPT_OCTETS] = {0, 0, ns_t_opt, EDNS_OCTETS >> 8,
+						EDNS_OCTETS & 0xff};
+	uint8_t *at = buffer;
+
+	memset(at, 0, HFIXEDSZ);
+	at[0] = (uint8_t)(id >> 8);
+	at[1] = (uint8_t)id;
+	at[2] = PG_DNS_RD >> 8;
+	at[5] = 1;
+	at[11] = plain ? 0 : 1;
+	at += HFIXEDSZ;
+	/* Octets of length are below 'A'. */
+	for (unsigned int i = 0; i < query->name->size; i++) {
+		uint8_t c = query->name->octets[i];
+
+		*at++ = c >= 'A' && c <= 'Z' ? (uint8_t)(c - 'A' + 'a') : c;
+	}
+	*at++ = (uint8_t)(query->type >> 8);
+	*at++ = (uint8_t)query->type;
+	*at++ = 0;
+	*at++ = ns_c_in;
+	if (!plain) {
+		memcpy(at, opt, sizeof(opt));
+		at += sizeof(opt);
+	}
+	return (size_t)(at - buffer);
+}
+
+static bool take_id(struct pg_upstream *upstream, uint16_t *ret_id)
+{
+	if (upstream->ids_used == IDS) {
+		if (getrandom(upstream->ids, sizeof(upstream->ids), 0) !=
+		    (ssize_t)sizeof(upstream->ids))
+			return false;
+		upstream->ids_used = 0;
+	}
+	*ret_id = upstream->ids[upstream->ids_used++];
+	return true;
+}
+
+/* What the status and the response say. NULL: it is an answer, and was taken. */
+static const struct pg_upstream_failure *judge(struct pg_attempt *attempt, int status,
+					       const uint8_t *message, int size)
+{
+	const struct pg_upstream_options *options = &attempt->upstream->options;
+	struct server *server = &attempt->upstream->servers[attempt->server];
+
+	if (status == ARES_ETIMEOUT)
+		return &silent;
+	if (status == ARES_ENOMEM)
+		return &no_memory;
+	if (status != ARES_SUCCESS || !message || size < HFIXEDSZ) {
+		int r = server->channels.socket_error;
+
+		return r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -ENOMEM || r == -ENOSPC
+			       ? &no_socket
+			       : &unreachable;
+	}
+	switch (message[3] & 0x0f) {
+	case ns_r_noerror:
+	case ns_r_nxdomain:
+		if (options->read(options->userdata, attempt->query, message, (size_t)size) < 0)
+			return &malformed;
+		return NULL;
+	case ns_r_formerr:
+		server->plain = true;
+		return &other_code;
+	case ns_r_servfail:
+		return &servfail;
+	case ns_r_refused:
+		return &refused;
+	default:
+		return &other_code;
+	}
+}
+
+static void advance(struct pg_query *query);
 
 static void on_response(void *arg, int status, int timeouts, unsigned char *message, int size)
 {
-	struct pg_query *query = arg;
+	pg_autofree struct pg_attempt *attempt = arg;
+	struct server *server = &attempt->upstream->servers[attempt->server];
+	const struct pg_upstream_failure *failure;
+	struct pg_query *query = attempt->query;
 
-	if (query->upstream->closing)
+	if (attempt->upstream->closing)
 		return;
-	if (message)
-		note_answer(query);
-	switch (status) {
-	case ARES_SUCCESS:
-		take_answer(query, message, size);
+	attempt->channel->under_way--;
+	attempt->upstream->under_way--;
+	if (message) {
+		server->answered = pg_boottime_ns();
+		server->down_until = 0;
+	}
+	if (!query)
 		return;
-	case ARES_ENODATA:
-		conclude(query, NULL, true);
-		return;
-	case ARES_ENOTFOUND:
-		conclude(query, "there is no such name", true);
-		return;
-	case ARES_ETIMEOUT:
-		note_silence(query);
-		fail_attempt(query, "no server answers");
-		return;
-	case ARES_ECONNREFUSED:
-		note_silence(query);
-		fail_attempt(query, "no server can be reached");
-		return;
-	case ARES_ESERVFAIL:
-		fail_attempt(query, "the server failed (SERVFAIL)");
-		return;
-	case ARES_EREFUSED:
-		fail_attempt(query, "the server refused to answer");
-		return;
-	case ARES_EBADNAME:
-		conclude(query, "not a name that DNS can have", true);
-		return;
-	default:
-		fail_attempt(query, ares_strerror(status));
+	failure = judge(attempt, status, message, size);
+	if (failure && failure->is_silent)
+		note_silence(attempt);
+	leave_query(attempt);
+	if (!failure) {
+		finish(query, NULL);
 		return;
 	}
+	query->failure = failure;
+	/* Else pg_upstream_ask() or the like is on the stack, and goes on itself. */
+	if (!query->sending)
+		advance(query);
+}
+
+static void send_attempt(struct pg_query *query, uint64_t now)
+{
+	uint8_t packet[HFIXEDSZ + PG_DNS_NAME_MAX + QFIXEDSZ + OPT_OCTETS];
+	struct pg_upstream *upstream = query->upstream;
+	struct server *server = &upstream->servers[query->server];
+	struct pg_attempt *attempt;
+	uint16_t id;
+
+	query->attempts++;
+	if (upstream->under_way >= UNDER_WAY_MAX) {
+		query->failure = &too_many;
+		return;
+	}
+	attempt = malloc(sizeof(*attempt));
+	if (!attempt || !take_id(upstream, &id)) {
+		free(attempt);
+		query->failure = &no_memory;
+		return;
+	}
+	*attempt = (struct pg_attempt){
+		.next = query->under_way,
+		.query = query,
+		.upstream = upstream,
+		.channel = pg_channels_take(&server->channels),
+		.server = query->server,
+		.sent = now,
+		.awaited = true,
+	};
+	query->under_way = attempt;
+	query->awaited++;
+	TAILQ_INSERT_TAIL(&upstream->awaited, attempt, entry);
+	upstream->under_way++;
+	attempt->channel->asked++;
+	attempt->channel->under_way++;
+	ares_send(attempt->channel->ares, packet,
+		  (int)write_query(query, id, server->plain, packet), on_response, attempt);
+}
+
+/* Whether the last failure leaves room for another attempt. */
+static bool may_try(const struct pg_query *query, uint64_t now)
+{
+	const struct pg_upstream *upstream = query->upstream;
+	const unsigned int most = 2 * upstream->count;
+
+	if (query->failure && query->failure->final)
+		return false;
+	return query->attempts < (most < ATTEMPTS_MIN ? ATTEMPTS_MIN : most) &&
+	       now - query->started < LAST_ATTEMPT * upstream->attempt_ns;
+}
+
+/* Sends until an attempt is under way, or none is left. An attempt may fail at once. */
+static void advance(struct pg_query *query)
+{
+	query->sending = true;
+	while (query->awaited == 0) {
+		uint64_t now = pg_boottime_ns();
+
+		if (!may_try(query, now))
+			break;
+		query->server =
+			choose_server(query->upstream, query->server + (query->attempts > 0), now);
+		send_attempt(query, now);
+	}
+	query->sending = false;
+	if (query->awaited == 0)
+		finish(query, query->failure);
 }
 
 void pg_upstream_ask(struct pg_upstream *upstream, struct pg_query *query)
 {
-	if (query->state == PG_QUERY_IDLE) {
-		query->attempts = 0;
-		query->server = choose_server(upstream, 0);
-	} else {
-		query->server = choose_server(upstream, query->server + 1);
-	}
 	query->upstream = upstream;
-	query->attempts++;
-	query->failure = NULL;
-	query->lasting = false;
-	query->state = PG_QUERY_ASKING;
-	query->sent = pg_boottime_ns();
-	ares_query(upstream->servers[query->server].channel, query->name, ns_c_in, query->type,
-		   on_response, query);
+	query->started = pg_boottime_ns();
+	advance(query);
 }
 
 void pg_upstream_event(struct pg_upstream *upstream, uint64_t data, uint32_t events)
 {
-	uint64_t index = (data >> 32) - 1;
-	ares_socket_t fd = (ares_socket_t)(uint32_t)data;
-	bool readable = events & (EPOLLIN | EPOLLHUP | EPOLLERR);
+	uint64_t index = data >> 40 & 0xff;
 
-	ares_process_fd(upstream->servers[index].channel, readable ? fd : ARES_SOCKET_BAD,
-			(events & EPOLLOUT) ? fd : ARES_SOCKET_BAD);
+	if (index < upstream->count)
+		pg_channels_event(&upstream->servers[index].channels, data, events);
 }
 
-void pg_upstream_time_out(struct pg_upstream *upstream)
+void pg_upstream_time_out(struct pg_upstream *upstream, uint64_t now)
 {
-	for (unsigned int i = 0; i < upstream->count; i++)
-		ares_process_fd(upstream->servers[i].channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-}
+	struct pg_attempt *attempt;
 
-uint64_t pg_upstream_next(struct pg_upstream *upstream)
-{
-	uint64_t next = UINT64_MAX;
+	while ((attempt = TAILQ_FIRST(&upstream->awaited)) &&
+	       now >= attempt->sent + upstream->attempt_ns) {
+		struct pg_query *query = attempt->query;
 
-	for (unsigned int i = 0; i < upstream->count; i++) {
-		struct timeval wait;
-		uint64_t ns;
-
-		if (!ares_timeout(upstream->servers[i].channel, NULL, &wait))
-			continue;
-		/* c-ares rounds down to milliseconds; a timer that is early would fire in a loop.
-		 */
-		ns = (uint64_t)wait.tv_sec * PG_NSEC_PER_SEC +
-		     ((uint64_t)wait.tv_usec / 1000 + 1) * PG_NSEC_PER_MSEC;
-		if (ns < next)
-			next = ns;
+		note_silence(attempt);
+		/* It stays under way: a late answer is an answer. */
+		stop_awaiting(attempt);
+		query->failure = &silent;
+		advance(query);
 	}
-	return next;
+	for (unsigned int i = 0; i < upstream->count; i++)
+		pg_channels_time_out(&upstream->servers[i].channels);
 }
 
-int pg_upstream_take_fault(struct pg_upstream *upstream)
+uint64_t pg_upstream_next(const struct pg_upstream *upstream, uint64_t now)
 {
-	return PG_TAKE(upstream->fault, 0);
+	const struct pg_attempt *oldest = TAILQ_FIRST(&upstream->awaited);
+
+	if (oldest)
+		return oldest->sent + upstream->attempt_ns;
+	/* c-ares ends late ones when it is called. */
+	return upstream->under_way > 0 ? now + upstream->attempt_ns : UINT64_MAX;
 }

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "upstream_channel.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/netns.h"
+
+/* Answers fit into one unfragmented packet (DNS flag day 2020). */
+#define EDNS_OCTETS 1232
+
+/* Answers that may come at once: a kilobyte in the kernel each. */
+#define RECEIVE_BUFFER (1024 * 1024)
+
+static uint64_t event_data(const struct pg_channel *channel, int fd)
+{
+	return channel->owner->options.tag << 40 | (uint64_t)channel->index << 32 | (uint32_t)fd;
+}
+
+/* Makes the socket and registers it, so that one which cannot be watched is never used. */
+static int make_socket(struct pg_channel *channel, int family, int type, int protocol)
+{
+	const struct pg_channels_options *options = &channel->owner->options;
+	pg_autoclose int fd = -1;
+	int back, r, size = RECEIVE_BUFFER;
+	struct epoll_event event = {.events = EPOLLIN};
+
+	r = pg_netns_enter(options->netns_fd, &back, NULL);
+	if (r < 0)
+		return r;
+	fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+	r = fd < 0 ? -errno : 0;
+	pg_netns_leave(&back);
+	if (r < 0)
+		return r;
+	/* Without the right to have more, what is usual has to do. */
+	if (type == SOCK_DGRAM &&
+	    setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	event.data.u64 = event_data(channel, fd);
+	if (epoll_ctl(options->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+		return -errno;
+	return PG_TAKE_FD(fd);
+}
+
+static ares_socket_t on_socket(int family, int type, int protocol, void *userdata)
+{
+	struct pg_channel *channel = userdata;
+	int fd = make_socket(channel, family, type, protocol);
+
+	channel->owner->socket_error = fd < 0 ? fd : 0;
+	if (type == SOCK_STREAM)
+		channel->wants_write = false;
+	if (fd >= 0)
+		return fd;
+	errno = -fd;
+	return ARES_SOCKET_BAD;
+}
+
+static int on_close(ares_socket_t fd, void *userdata)
+{
+	struct pg_channel *channel = userdata;
+
+	/* A child between fork and exec may still hold the socket, and so its registration. */
+	epoll_ctl(channel->owner->options.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	return close(fd);
+}
+
+static int on_connect(ares_socket_t fd, const struct sockaddr *addr, ares_socklen_t size,
+		      void *userdata)
+{
+	struct pg_channel *channel = userdata;
+	int r = connect(fd, addr, size);
+
+	if (r < 0 && errno != EINPROGRESS)
+		channel->owner->socket_error = -errno;
+	return r;
+}
+
+static ares_ssize_t on_receive(ares_socket_t fd, void *data, size_t size, int flags,
+			       struct sockaddr *from, ares_socklen_t *from_size, void *userdata)
+{
+	ares_ssize_t r = recvfrom(fd, data, size, flags, from, from_size);
+
+	/* c-ares takes an empty datagram, which anybody can send in the server's name, for the end
+	 * of the connection. It wants to know the source of datagrams only. */
+	if (r == 0 && from) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return r;
+}
+
+static ares_ssize_t on_send(ares_socket_t fd, const struct iovec *parts, int count, void *userdata)
+{
+	ares_ssize_t r = writev(fd, parts, count), size = 0;
+	socklen_t length = sizeof(int);
+	int type = SOCK_STREAM, saved = errno;
+
+	if (r >= 0 || (errno != EAGAIN && errno != ENOBUFS))
+		return r;
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) < 0 || type != SOCK_DGRAM) {
+		errno = saved;
+		return -1;
+	}
+	/* A full queue is a lost packet; c-ares would say that the server is not there. */
+	for (int i = 0; i < count; i++)
+		size += (ares_ssize_t)parts[i].iov_len;
+	return size;
+}
+
+/* Only TCP ever waits to write, and a channel has one such socket. */
+static void on_state(void *userdata, ares_socket_t fd, int readable, int writable)
+{
+	struct pg_channel *channel = userdata;
+	struct epoll_event event = {
+		.events = EPOLLIN | (writable ? EPOLLOUT : 0U),
+		.data.u64 = event_data(channel, fd),
+	};
+
+	if (!readable || channel->wants_write == (writable != 0))
+		return;
+	channel->wants_write = writable != 0;
+	/* The descriptor is registered, so that this takes no memory that could be missing. */
+	epoll_ctl(channel->owner->options.epoll_fd, EPOLL_CTL_MOD, fd, &event);
+}
+
+static int set_address(ares_channel channel, const struct pg_endpoint *endpoint)
+{
+	struct ares_addr_port_node node = {
+		.family = AF_INET6,
+		.udp_port = ntohs(endpoint->port),
+		.tcp_port = ntohs(endpoint->port),
+	};
+
+	if (pg_addr_is_v4(&endpoint->addr)) {
+		node.family = AF_INET;
+		node.addr.addr4.s_addr = pg_addr_to_v4(&endpoint->addr);
+	} else {
+		memcpy(&node.addr.addr6, endpoint->addr.word, sizeof(node.addr.addr6));
+	}
+	return ares_set_servers_ports(channel, &node);
+}
+
+static int open_channel(struct pg_channels *channels, unsigned int index)
+{
+	static const struct ares_socket_functions functions = {
+		.asocket = on_socket,
+		.aclose = on_close,
+		.aconnect = on_connect,
+		.arecvfrom = on_receive,
+		.asendv = on_send,
+	};
+	struct pg_channel *channel = &channels->list[index];
+	/* Everything that resolv.conf or RES_OPTIONS could say is said here. */
+	struct ares_options options = {
+		/* NOCHECKRESP: error codes are judged by upstream.c, which knows the other servers.
+		 */
+		.flags = ARES_FLAG_EDNS | ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES |
+			 ARES_FLAG_NOCHECKRESP,
+		.timeout = (int)channels->options.timeout_ms,
+		.tries = 1,
+		.ndots = 1,
+		.ednspsz = EDNS_OCTETS,
+		.lookups = (char[]){"b"},
+		.resolvconf_path = (char[]){"/dev/null"},
+		.sock_state_cb = on_state,
+		.sock_state_cb_data = channel,
+	};
+	int mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
+		   ARES_OPT_EDNSPSZ | ARES_OPT_LOOKUPS | ARES_OPT_RESOLVCONF | ARES_OPT_DOMAINS |
+		   ARES_OPT_SOCK_STATE_CB | ARES_OPT_NOROTATE;
+	ares_channel fresh;
+	int status = ares_init_options(&fresh, &options, mask);
+
+	if (status != ARES_SUCCESS)
+		return status;
+	status = set_address(fresh, &channels->options.server);
+	if (status != ARES_SUCCESS) {
+		ares_destroy(fresh);
+		return status;
+	}
+	ares_set_socket_functions(fresh, &functions, channel);
+	*channel = (struct pg_channel){.owner = channels, .ares = fresh, .index = (uint8_t)index};
+	return ARES_SUCCESS;
+}
+
+int pg_channels_open(struct pg_channels *channels, const struct pg_channels_options *options,
+		     struct pg_error *err)
+{
+	char text[PG_ADDR_TEXT];
+	int status;
+
+	*channels = (struct pg_channels){.options = *options};
+	status = open_channel(channels, 0);
+	if (status == ARES_SUCCESS)
+		return 0;
+	return pg_fail(err, status == ARES_ENOMEM ? -ENOMEM : -EIO,
+		       "cannot set up DNS queries to %s: %s",
+		       pg_endpoint_format(&options->server, text), ares_strerror(status));
+}
+
+void pg_channels_close(struct pg_channels *channels)
+{
+	for (unsigned int i = 0; i < PG_CHANNELS_MAX; i++) {
+		if (channels->list[i].ares)
+			ares_destroy(channels->list[i].ares);
+		channels->list[i].ares = NULL;
+	}
+}
+
+struct pg_channel *pg_channels_take(struct pg_channels *channels)
+{
+	struct pg_channel *current = &channels->list[channels->current];
+
+	/* c-ares closes the sockets of a channel without queries, so the next has a fresh port. */
+	if (current->under_way == 0)
+		current->asked = 0;
+	if (current->asked < PG_CHANNEL_QUERIES)
+		return current;
+	for (unsigned int i = 1; i < PG_CHANNELS_MAX; i++) {
+		unsigned int index = (channels->current + i) % PG_CHANNELS_MAX;
+		struct pg_channel *other = &channels->list[index];
+
+		if (other->under_way > 0)
+			continue;
+		if (!other->ares && open_channel(channels, index) != ARES_SUCCESS)
+			continue;
+		other->asked = 0;
+		channels->current = index;
+		return other;
+	}
+	return current;
+}
+
+void pg_channels_event(struct pg_channels *channels, uint64_t data, uint32_t events)
+{
+	const struct pg_channel *channel = &channels->list[(data >> 32 & 0xff) % PG_CHANNELS_MAX];
+	ares_socket_t fd = (ares_socket_t)(uint32_t)data;
+	bool readable = events & (EPOLLIN | EPOLLHUP | EPOLLERR);
+
+	ares_process_fd(channel->ares, readable ? fd : ARES_SOCKET_BAD,
+			(events & EPOLLOUT) ? fd : ARES_SOCKET_BAD);
+}
+
+void pg_channels_time_out(struct pg_channels *channels)
+{
+	for (unsigned int i = 0; i < PG_CHANNELS_MAX; i++) {
+		if (channels->list[i].under_way > 0)
+			ares_process_fd(channels->list[i].ares, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+	}
+}
