@@ -138,7 +138,8 @@ int pg_resolver_add_upstream(struct pg_resolver *resolver, const struct pg_endpo
 	if (r < 0)
 		return r;
 	*ret_upstream = resolver->last_upstream = upstream->id;
-	LIST_INSERT_HEAD(&resolver->upstreams, PG_TAKE_PTR(upstream), entry);
+	LIST_INSERT_HEAD(&resolver->upstreams, upstream, entry);
+	upstream = NULL;
 	return 0;
 }
 
