@@ -49,7 +49,7 @@ enum names_kind {
 
 struct names_work {
 	const char *name;
-	void (*run)(const struct names_work *work, uint64_t until_ns);
+	void (*run)(const struct names_work *work, uint64_t length_ns);
 	enum names_kind kind;
 	int type;      /* of the socket that asks, or of the one that connects to the answer */
 	bool confined; /* in the Environment, otherwise in the cgroup without a policy */

@@ -83,19 +83,20 @@ static uint32_t look_up(int fd, int type, enum names_kind kind, uint64_t *ret_to
 	return expected;
 }
 
-static void run_lookups(const struct names_work *work, uint64_t until_ns)
+static void run_lookups(const struct names_work *work, uint64_t length_ns)
 {
 	pg_autoclose int fd = asking(work->type);
-	uint64_t took_ns;
+	uint64_t until_ns, took_ns;
 
 	/* Connections, sockets and caches are there when the time begins. */
 	for (size_t i = 0; i < 16; i++)
 		look_up(fd, work->type, work->kind, &took_ns);
-	while (pg_monotonic_ns() < until_ns && shared->samples < NAMES_SAMPLES) {
+	until_ns = pg_monotonic_ns() + length_ns;
+	do {
 		look_up(fd, work->type, work->kind, &took_ns);
 		shared->took_us[shared->samples++] = (double)took_ns / PG_NSEC_PER_USEC;
 		shared->operations++;
-	}
+	} while (pg_monotonic_ns() < until_ns && shared->samples < NAMES_SAMPLES);
 }
 
 /* The id of a query is its place in the window. */
@@ -151,8 +152,9 @@ static void receive_window(struct window *window, int fd)
 	shared->operations += (uint64_t)count;
 }
 
-static void run_flood(const struct names_work *work, uint64_t until_ns)
+static void run_flood(const struct names_work *work, uint64_t length_ns)
 {
+	const uint64_t until_ns = pg_monotonic_ns() + length_ns;
 	pg_autofree struct window *window = calloc(1, sizeof(*window));
 	pg_autoclose int fd = asking(work->type);
 
@@ -193,17 +195,18 @@ static bool is_denied(int type, uint32_t address)
 	return true;
 }
 
-static void run_connects(const struct names_work *work, uint64_t until_ns)
+static void run_connects(const struct names_work *work, uint64_t length_ns)
 {
+	const uint64_t until_ns = pg_monotonic_ns() + length_ns;
 	pg_autoclose int fd = asking(SOCK_DGRAM);
 	uint64_t ignored;
 
-	while (pg_monotonic_ns() < until_ns) {
+	do {
 		const uint32_t address = look_up(fd, SOCK_DGRAM, work->kind, &ignored);
 
 		shared->denied += is_denied(work->type, address);
 		shared->operations++;
-	}
+	} while (pg_monotonic_ns() < until_ns);
 }
 
 const struct names_work names_lookups[NAMES_LOOKUPS] = {
@@ -256,7 +259,7 @@ int names_client_main(char **argv)
 	shared = shared_open(argv[2], sizeof(*shared));
 	pin_last();
 	started = pg_monotonic_ns();
-	work->run(work, started + strtoull(argv[5], NULL, 10) * PG_NSEC_PER_MSEC);
+	work->run(work, strtoull(argv[5], NULL, 10) * PG_NSEC_PER_MSEC);
 	shared->took_ns = pg_monotonic_ns() - started;
 	shared->done = true;
 	return 0;
