@@ -28,20 +28,106 @@ def record(owner, kind, data):
     return owner + struct.pack(">HHIH", kind, 1, 60, len(data)) + data
 
 
+def soa(owner):
+    names = b"\x02ns" + owner + b"\x04root" + owner
+    return record(owner, 6, names + struct.pack(">IIIII", 1, 2, 3, 4, 30))
+
+
+def response(owner, kind, records, authority=(), rcode=0):
+    counts = struct.pack(">HHHHHH", 1, 0x8180 | rcode, 1, len(records), len(authority), 0)
+    question = name(owner) + struct.pack(">HH", kind, 1)
+    return counts + question + b"".join(records) + b"".join(authority)
+
+
 def answer(_):
-    """Responses for the name that the target asks: addresses, a chain of CNAMEs, nothing."""
+    """
+    Responses: addresses, every layout of data, chains whole and dangling, absences; behind a
+    dangling one the sections of the response about its end.
+    """
     question = b"\xc0\x0c"
+    zone = b"\xc0\x10"
     target = name("www.example.net")
-    for kind, address in ((1, bytes([203, 0, 113, 10])), (28, bytes(range(16)))):
-        head = name("api.example.com") + struct.pack(">HH", kind, 1)
+    params = b"\0\0\0\6\0\1\0\4\0\5\0\1\0\3\2h2\0\3\0\2\1\xbb\0\4\0\4\xcb\0\x71\1"
+    params += b"\0\5\0\2xx\0\6\0\x10" + bytes(range(16)) + b"\0\7\0\0"
+    chain = [record(question, 5, target)]
+    seeds = []
+    for kind, value in (
+        (1, bytes([203, 0, 113, 10])),
+        (28, bytes(range(16))),
+        (2, question),
+        (5, zone),
+        (6, question + zone + bytes(20)),
+        (12, b"\1a" + zone),
+        (15, b"\0\x0a" + question),
+        (16, b"\4text"),
+        (17, question + b"\0"),
+        (26, b"\0\1" + question + zone),
+        (33, b"\0\1\0\2\1\xbb" + question),
+        (64, b"\0\0" + target),
+        (65, b"\0\1\0" + params),
+        (257, b"\0\5issueca.test"),
+        (65280, b"\xc0\x0c"),
+    ):
         for records in (
             [],
-            [record(question, kind, address)],
-            [record(question, kind, address), record(name("evil.test"), kind, address)],
-            [record(question, 5, target), record(target, kind, address)],
+            [record(question, kind, value)] * 2,
+            [record(question, kind, value), record(name("evil.test"), kind, value)],
+            chain + [record(target, kind, value)],
         ):
-            counts = struct.pack(">HHHHHH", 1, 0x8180, 1, len(records), 0, 0)
-            yield counts + head + b"".join(records)
+            seeds.append((response("api.example.com", kind, records), b""))
+    for rcode in (0, 3):
+        for records in ([], chain):
+            for authority in ([], [soa(zone)], [soa(name("example.net"))], [soa(b"\0")]):
+                whole = response("api.example.com", 1, records, authority, rcode)
+                seeds.append((whole, struct.pack(">HHB", 0, 0, rcode)))
+    dangling = response("api.example.com", 1, chain)
+    address = record(question, 1, bytes([203, 0, 113, 10]))
+    back = record(question, 5, name("api.example.com"))
+    further = record(question, 5, name("b.example.net"))
+    end = record(name("b.example.net"), 1, bytes([203, 0, 113, 10]))
+    for records in ([address], [back], [further], [further, end]):
+        rest = struct.pack(">HHB", len(records), 0, 0) + b"".join(records)
+        seeds.append((dangling, rest))
+    for first, rest in seeds:
+        yield struct.pack(">H", len(first)) + first + rest
+
+
+def query(_):
+    """Queries: plain, with EDNS right and wrong, with what does not belong there."""
+    opt = b"\0" + struct.pack(">HHIH", 41, 1232, 0x8000, 12) + b"\0\x0a\0\x08" + bytes(8)
+    version = b"\0" + struct.pack(">HHIH", 41, 1232, 0x10000, 0)
+    tsig = record(name("key.test"), 250, b"")
+    address = record(b"\xc0\x0c", 1, bytes(4))
+    reverse = ".".join(["0"] * 32) + ".ip6.arpa"
+    for owner, kind in (
+        ("Api.Example.com", 1),
+        ("_443._tcp.example.com", 65),
+        ("4.3.2.1.in-addr.arpa", 12),
+        (reverse, 12),
+    ):
+        for flags, counts, rest in (
+            (0x0100, (1, 0, 0, 0), b""),
+            (0x0100, (1, 0, 0, 1), opt),
+            (0x0100, (1, 0, 0, 1), version),
+            (0x0100, (1, 0, 0, 1), tsig),
+            (0x0100, (1, 0, 0, 2), opt + opt),
+            (0x0100, (1, 1, 0, 0), address),
+            (0x0100, (2, 0, 0, 0), b"\0\0\1\0\1"),
+            (0x0100, (1, 0, 0, 0), b"x"),
+            (0x2900, (1, 0, 0, 0), b""),
+            (0x8180, (1, 0, 0, 0), b""),
+        ):
+            head = struct.pack(">HHHHHH", 1, flags, *counts)
+            yield head + name(owner) + struct.pack(">HH", kind, 1) + rest
+    yield struct.pack(">HHHHHH", 1, 0x0100, 1, 0, 0, 0) + b"\xc0\x06\0\1\0\1"
+
+
+def resolv_conf(_):
+    """Files as they are found, and lines that are none."""
+    yield b"# by hand\nsearch example.com\noptions ndots:5\nnameserver 192.0.2.1 # first\r\n"
+    yield b"nameserver 2001:db8::1\nnameserver fe80::1%eth0\nnameserver\n nameserver 192.0.2.2\n"
+    yield b"127.0.0.1\tlocalhost\n::1 localhost ip6-localhost\n192.0.2.1 Db.Test. db # it\n"
+    yield b"192.0.2.1 a..b . \\ fine\nfe80::1%eth0 a\n192.0.2.1\n"
 
 
 def listener(_):
@@ -60,7 +146,8 @@ def listener(_):
             yield head + stream[:-1]
 
 
+topics = {f.__name__: f for f in (policy, answer, query, resolv_conf, listener)}
 topic, data, seeds = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 seeds.mkdir(parents=True, exist_ok=True)
-for number, seed in enumerate({"policy": policy, "answer": answer, "listener": listener}[topic](data)):
+for number, seed in enumerate(topics[topic](data)):
     (seeds / f"{number:03}").write_bytes(seed)
