@@ -15,7 +15,7 @@ import threading
 import time
 
 LIMIT = 3  # seconds; none of the attempts takes that long, unless a denial were silent
-NAME = "api.example.com"
+NAME, ADDRESS = "api.example.com", "198.51.100.10"
 
 
 def http_get(target):
@@ -42,12 +42,30 @@ def udp_echo(target):
     return "echo" if exchange(target, 7, b"hello") == b"hello" else "other data"
 
 
+def make_query():
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in NAME.split("."))
+    return struct.pack(">6H", 1, 0x0100, 1, 0, 0, 0) + labels + struct.pack(">BHH", 0, 1, 1)
+
+
+def read_answer(message):
+    return "answer" if socket.inet_aton(ADDRESS) in message else "no address"
+
+
 def dns_query(target):
     """Asks this nameserver itself, whatever /etc/resolv.conf says."""
-    labels = b"".join(bytes([len(label)]) + label.encode() for label in NAME.split("."))
-    query = struct.pack(">6H", 1, 0x0100, 1, 0, 0, 0) + labels + struct.pack(">BHH", 0, 1, 1)
-    answer = exchange(target, 53, query)
-    return "answer" if socket.inet_aton("198.51.100.10") in answer else "no address"
+    return read_answer(exchange(target, 53, make_query()))
+
+
+def dns_query_tcp(target):
+    with socket.create_connection((target, 53), LIMIT) as sock, sock.makefile("rb") as file:
+        query = make_query()
+        sock.sendall(struct.pack(">H", len(query)) + query)
+        (size,) = struct.unpack(">H", file.read(2))
+        return read_answer(file.read(size))
+
+
+def look_up(name):
+    return "address" if socket.getaddrinfo(name, None) else "no address"
 
 
 def serve_one(listener):
@@ -67,7 +85,8 @@ def http_inside(target):
 def outcome(kind, target):
     """What the client sees, in one word."""
     inside = target == "127.0.0.1"
-    attempt = {"http": http_inside if inside else http_get, "udp": udp_echo, "dns": dns_query}
+    attempt = {"http": http_inside if inside else http_get, "udp": udp_echo, "name": look_up,
+               "dns": dns_query, "dns-tcp": dns_query_tcp}
     try:
         return attempt[kind](target)
     except socket.gaierror as error:
@@ -86,7 +105,7 @@ def main():
     with open(results, "a", encoding="ascii") as file:
         for kind, target in rows:
             began = time.time_ns()
-            saw = outcome(kind, target)
+            saw = outcome(kind, target.replace("PHASE", phase))
             print(json.dumps({"phase": phase, "kind": kind, "target": target, "saw": saw,
                               "began": began, "ended": time.time_ns()}), file=file)
 

@@ -19,12 +19,13 @@ import unittest
 import bundle
 import cgroups
 from harness import LabTest, main
-from lab import A4, A6, D4, D6, R4
+from lab import A4, A6, B4, B6, D4, D6, R4
 from nameserver import Nameserver
 from phasegate import BINARY, LIMIT, dying_with_us
 
 README = os.path.join(os.environ["PHASEGATE_SOURCE"], "README.md")
-HOSTS = {"api.example.com": (A4, A6), "mirror.example.com": (D4, D6)}
+HOSTS = {"api.example.com": (A4, A6), "get.packages.example.com": (B4, B6),
+         "mirror.example.com": (D4, D6)}
 BLOCK = re.compile(r"^(?:<!-- (?P<marker>[^\n]*) -->\n)?```sh\n(?P<text>.*?)^```$", re.M | re.S)
 # The parent cgroup of the README's container.
 AGENTS = "agents"
