@@ -148,7 +148,7 @@ static bool wants_soa(const struct pg_dns_query *query, const struct pg_reply *r
 size_t pg_reply_write(const struct pg_dns_query *query, const struct pg_reply *reply,
 		      uint8_t *buffer, size_t limit)
 {
-	struct pg_dns_writer writer = {.data = buffer, .size = HFIXEDSZ}, header = {.data = buffer};
+	struct pg_dns_writer writer = {.size = HFIXEDSZ}, header = {.size = 0};
 	unsigned int answers = 0, authorities = 0;
 	bool truncated = false;
 	size_t owner = HFIXEDSZ, room;
@@ -156,6 +156,7 @@ size_t pg_reply_write(const struct pg_dns_query *query, const struct pg_reply *r
 	if (limit > PG_DNS_MESSAGE_MAX)
 		limit = PG_DNS_MESSAGE_MAX;
 	room = limit - opt_size(query, reply);
+	writer.data = header.data = buffer;
 	if (query->has_question)
 		put_question(&writer, query);
 	if (query->has_question && reply->answer) {
