@@ -165,6 +165,21 @@ static void warn_full(struct pg_dns *dns, const char *name, struct pg_error *err
 	pg_host_warn(dns->environment->host, "learned_full", err->text);
 }
 
+/* Whether each of the lists has the address anyway: by an entry, or from a hosts file. */
+static bool is_open(const struct pg_dns *dns, unsigned int lists, const struct pg_addr *addr)
+{
+	const struct pg_environment *environment = dns->environment;
+
+	for (size_t i = 0; i < environment->compiled_count; i++) {
+		const struct pg_compiled *compiled = &environment->compiled[i];
+
+		if (lists & 1U << i && !pg_address_set_contains(&compiled->addresses, addr) &&
+		    !pg_learned_contains(&compiled->learned, addr, false))
+			return false;
+	}
+	return true;
+}
+
 int pg_learning_commit(void *userdata, const char *name, const struct pg_addr *addr, uint32_t ttl)
 {
 	struct pg_dns *dns = userdata;
@@ -176,7 +191,7 @@ int pg_learning_commit(void *userdata, const char *name, const struct pg_addr *a
 
 	if (!pg_addr_is_learnable(addr) ||
 	    (dns->settings.forbid_private && pg_addr_is_private(addr))) {
-		if (lists)
+		if (!is_open(dns, lists, addr))
 			warn_unlearnable(dns, name, addr);
 		return 0;
 	}
