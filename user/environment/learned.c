@@ -406,9 +406,11 @@ int pg_learned_book_add(struct pg_learned_book *book, unsigned int lists, const 
 	char text[PG_ADDR_TEXT];
 	int error;
 
-	if (lists & ~book->lists_there)
-		return pg_fail(err, -EINVAL, "no list %#x of learned addresses",
-			       lists & ~book->lists_there);
+	if ((uint64_t)lists >> book->options.list_count)
+		return pg_fail(err, -EINVAL, "no lists %#x of learned addresses, but %zu", lists,
+			       book->options.list_count);
+	/* A list that knows no name but localhost has no table, and learns nothing. */
+	lists &= book->lists_there;
 	/* The wheel has no past. */
 	if (expires < now)
 		expires = now;

@@ -39,8 +39,9 @@ static inline void pg_learned_book_freep(struct pg_learned_book **book)
  * The name has taught the address; it is in the kernel's tables of the lists (a bit mask) when this
  * returns 0. No expiry moves earlier. With no lists the name is only remembered, as far as there is
  * room for it, to tell that an address is shared. expires: CLOCK_BOOTTIME ns, UINT64_MAX: for ever.
- * -ENOSPC: the book is full of addresses that have not expired or are in use, and nothing was
- * changed; the caller may pg_learned_book_sweep() and try again.
+ * -ENOSPC: the book or a table is full of what has not been swept or is in use, and nothing was
+ * changed; the caller may pg_learned_book_sweep() and try again. There is room for four times as
+ * many names of addresses as addresses.
  */
 int pg_learned_book_add(struct pg_learned_book *book, unsigned int lists, const char *name,
 			const struct pg_addr *addr, uint64_t expires,

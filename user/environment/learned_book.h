@@ -38,15 +38,15 @@ int pg_learned_book_new_in(const struct pg_learned_world *world,
 			   struct pg_learned_book **ret_book, struct pg_error *err) PG_MUST_CHECK;
 
 /* The address and the name stay, even with nothing left of them. */
-void pg_book_drop_reference(struct pg_learned_book *book, uint32_t reference);
+void pg_book_drop_reference(struct pg_learned_book *book, uint32_t item);
 /* Not in the book is an address that nobody has taught and the kernel does not have. */
-void pg_book_drop_address_if_empty(struct pg_learned_book *book, uint32_t address);
-void pg_book_drop_name_if_empty(struct pg_learned_book *book, uint32_t name);
+void pg_book_drop_address_if_empty(struct pg_learned_book *book, uint32_t item);
+void pg_book_drop_name_if_empty(struct pg_learned_book *book, uint32_t item);
 /* With both. */
-void pg_book_drop_reference_and_ends(struct pg_learned_book *book, uint32_t reference);
+void pg_book_drop_reference_and_ends(struct pg_learned_book *book, uint32_t item);
 
 /* The next sweep looks whether the address has expired in any list. */
-void pg_book_drain(struct pg_learned_book *book, uint32_t address);
+void pg_book_drain(struct pg_learned_book *book, uint32_t item);
 
 /* Walks the lists of a set: for (left = set; left; left &= left - 1) pg_book_lowest(left). */
 static inline unsigned int pg_book_lowest(uint32_t left)

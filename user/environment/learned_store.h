@@ -107,10 +107,10 @@ uint32_t pg_store_add_reference(struct pg_store *store, uint32_t address, uint32
 				uint32_t lists, uint64_t expires);
 
 /* Also from the lists of its address and name; not by time, nor do these two go. */
-void pg_store_drop_reference(struct pg_store *store, uint32_t reference);
+void pg_store_drop_reference(struct pg_store *store, uint32_t item);
 /* Without references. */
-void pg_store_drop_address(struct pg_store *store, uint32_t address);
-void pg_store_drop_name(struct pg_store *store, uint32_t name);
+void pg_store_drop_address(struct pg_store *store, uint32_t item);
+void pg_store_drop_name(struct pg_store *store, uint32_t item);
 
 void pg_store_push(struct pg_store *store, enum pg_store_order order, uint32_t *first,
 		   uint32_t reference);
