@@ -170,15 +170,15 @@ class Names(AnswerTest):
     def test_a_private_address_of_the_hosts_file(self):
         """private=deny is about what DNS teaches; the file is the operator's own word."""
         hosts = self.file("hosts", "10.1.2.3 gateway.example.com\n")
+        self.server.host(WWW, "10.1.2.4")
         inside = self.allow("gateway.example.com", WWW, options=("--hosts", hosts, "--dns",
                                                                  "private=deny"))
-        self.server.host(WWW, "10.1.2.4")
         for name in ("gateway.example.com", WWW):
             inside("ask", NOBODY4, name)
         self.assertNotEqual(inside("attempt", "10.1.2.3")["10.1.2.3"], "EPERM")
         self.assertEqual(inside("attempt", "10.1.2.4")["10.1.2.4"], "EPERM")
         messages, _ = self.wait_for(lambda: inside.warnings("not_learned"))
-        self.assertEqual([message.split()[0] for message in messages], [WWW])
+        self.assertEqual({message.split()[0] for message in messages}, {WWW})
 
     def test_wildcard_budget(self):
         self.server.rule("*.example.com", lambda name, *_: [a(name, A4)])
