@@ -14,6 +14,9 @@
 
 #define RCODE 0x000f
 
+/* What the name of most records is: a pointer to the question behind the header. */
+#define QUESTION_POINTER (0xc000 | HFIXEDSZ)
+
 struct response {
 	struct pg_dns_message message;
 	uint16_t type;
@@ -82,11 +85,15 @@ static int read_answers(struct response *response)
 	return 0;
 }
 
-static int owner_is(const struct pg_dns_message *message, const struct pg_record *record,
-		    const struct pg_dns_name *name)
+/* Whether the record belongs to the name at which the chain has arrived. */
+static int is_next(const struct response *response, const struct pg_record *record)
 {
+	const struct pg_dns_message *message = &response->message;
+	const struct pg_dns_name *name = &response->names[response->chain];
 	struct pg_dns_name owner;
 
+	if (response->chain == 0 && pg_dns_load16(message, record->owner) == QUESTION_POINTER)
+		return true;
 	if (pg_dns_name_read(message, record->owner, &owner) < 0)
 		return -EBADMSG;
 	return pg_dns_name_equal(&owner, name);
@@ -113,8 +120,7 @@ static int append_target(struct response *response, const struct pg_record *cnam
 static int follow_cname(struct response *response)
 {
 	for (unsigned int i = 0; i < response->cname_count; i++) {
-		int r = owner_is(&response->message, &response->cnames[i],
-				 &response->names[response->chain]);
+		int r = is_next(response, &response->cnames[i]);
 
 		if (r < 0)
 			return r;
@@ -163,7 +169,7 @@ static int write_records(const struct response *response, struct pg_dns_writer *
 			return -EBADMSG;
 		if (record.type != response->type || record.class != ns_c_in)
 			continue;
-		r = owner_is(&response->message, &record, owner);
+		r = is_next(response, &record);
 		if (r < 0)
 			return r;
 		if (r == 0)
@@ -270,14 +276,9 @@ static int make_answer(const struct response *response, struct pg_answer **ret_a
 	answer->ttl = ttl;
 	writer = (struct pg_dns_writer){.data = answer->records};
 	write_chain(response, &writer);
-	r = write_records(response, &writer, &ttl);
+	r = count ? write_records(response, &writer, &ttl) : read_absence(response, answer);
 	if (r < 0)
 		return r;
-	if (count == 0) {
-		r = read_absence(response, answer);
-		if (r < 0)
-			return r;
-	}
 	*ret_answer = PG_TAKE_PTR(answer);
 	return 0;
 }
