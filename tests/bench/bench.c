@@ -70,13 +70,18 @@ static void clean_up(void)
 		rmdir(machine.plain_path);
 }
 
+static void warn(void *userdata, const char *code, const char *message)
+{
+	fprintf(stderr, "bench: %s (%s)\n", message, code);
+}
+
 static void set_up(const struct bench_options *options)
 {
 	const char *mount;
 	struct pg_error err = {0};
 
 	atexit(clean_up);
-	if (pg_host_open(NULL, NULL, -1, &machine.host, &err) < 0)
+	if (pg_host_open(warn, NULL, -1, &machine.host, &err) < 0)
 		fail("%s", err.text);
 	mount = pg_host_cgroup_mount(machine.host);
 	snprintf(machine.plain_path, sizeof(machine.plain_path), "%s/%s", mount, options->name);

@@ -13,7 +13,7 @@
 #define FLAG_QR	      0x80 /* in the third octet */
 #define FLAG_AA	      0x04
 #define FLAG_RA	      0x80 /* in the fourth one */
-#define TTL_S	      3600
+#define TTL_S	      60
 
 static uint8_t *put_label(uint8_t *at, const char *label)
 {
@@ -76,8 +76,8 @@ size_t names_answer(uint8_t *message, size_t size, size_t room)
 	answer = message + end;
 	address = names_address(number_of(message + HEADER));
 	memcpy(answer,
-	       (const uint8_t[]){NS_CMPRSFLGS, HEADER, 0, ns_t_a, 0, ns_c_in, 0, 0, TTL_S >> 8,
-				 TTL_S & 0xff, 0, NS_INADDRSZ},
+	       (const uint8_t[]){NS_CMPRSFLGS, HEADER, 0, ns_t_a, 0, ns_c_in, 0, 0, 0, TTL_S, 0,
+				 NS_INADDRSZ},
 	       ANSWER_SIZE - NS_INADDRSZ);
 	memcpy(answer + ANSWER_SIZE - NS_INADDRSZ, &address, sizeof(address));
 	return end + ANSWER_SIZE;
