@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* A file without a name; the path leads to it while it is open. */
 static const char *file_of(const void *text, size_t size)
@@ -159,4 +160,17 @@ Test(hosts, the_sink_can_end_it)
 
 	cr_expect_eq(pg_hosts_read(file_of(text, strlen(text)), refuse, &calls, &err), -ENOSPC);
 	cr_expect_eq(calls, 2);
+}
+
+Test(hosts, file_size)
+{
+	const size_t most = 16UL * 1024 * 1024;
+	struct pg_error err;
+
+	for (size_t size = most; size <= most + 1; size++) {
+		const char *path = file_of("", 0);
+
+		cr_assert_eq(truncate(path, (off_t)size), 0);
+		cr_expect_eq(pg_hosts_read(path, NULL, NULL, &err), size == most ? 0 : -EFBIG);
+	}
 }
