@@ -17,7 +17,24 @@
 
 #define FAKE_RECORDS_MAX     8
 #define FAKE_CONNECTIONS_MAX 8
-#define FAKE_HELD_MAX	     1024
+#define FAKE_HELD_MAX	     2048
+
+/* How a rule's answers lie. */
+enum fake_lie {
+	FAKE_HONEST,
+	FAKE_CUT,    /* they end within a record */
+	FAKE_LOOP,   /* a record's owner points at itself */
+	FAKE_NOISE,  /* octets without meaning behind the question */
+	FAKE_FORGED, /* one with a wrong id and one with a wrong question come before the right one
+		      */
+};
+
+/* The record of a rule whose data is octets as they are. */
+struct fake_raw {
+	uint16_t type;
+	const char *data;
+	size_t size;
+};
 
 struct fake_rule {
 	const char *name;
@@ -29,8 +46,10 @@ struct fake_rule {
 	unsigned int absent_after; /* after so many, if not 0, all get NXDOMAIN */
 	bool truncate;		   /* over UDP */
 	bool no_edns;		   /* FORMERR to a query with an OPT record */
-	bool forge_first; /* send answers with a wrong id and a wrong question before the right one
-			   */
+	enum fake_lie lie;
+	unsigned int lie_first; /* so many answers lie; 0: all */
+	struct fake_raw raw;
+	unsigned int soa_minimum; /* of an SOA in the authority section; 0: none */
 	struct dns_record records[FAKE_RECORDS_MAX];
 	atomic_uint asked, asked_tcp;
 };
@@ -39,6 +58,7 @@ struct fake_query {
 	uint8_t data[512];
 	size_t size;
 	struct sockaddr_in from;
+	uint64_t due;
 };
 
 struct fake_server {
@@ -46,8 +66,10 @@ struct fake_server {
 	size_t rule_count;
 	const struct dns_record *other; /* the A record of names without a rule; NULL: NXDOMAIN */
 	bool hold;			/* answer only when no more queries come */
+	unsigned int delay_ms;		/* answer so much later (over UDP) */
 	/* Set by the server: */
 	atomic_uint others_asked; /* queries without a rule */
+	atomic_uint ports;	  /* changes of the client's port from query to query */
 	unsigned int held_most;	  /* read it after fake_stop() */
 	struct pg_endpoint endpoint;
 	int udp, tcp, stop;
@@ -56,6 +78,7 @@ struct fake_server {
 	pthread_t thread;
 	struct fake_query held[FAKE_HELD_MAX];
 	unsigned int held_count;
+	in_port_t last_port;
 };
 
 static inline bool fake_question(const struct fake_query *query, char ret_name[256],
@@ -123,6 +146,43 @@ static inline void fake_forge(struct fake_server *server, const struct fake_quer
 	fake_send(server, query, -1, &message);
 }
 
+/* An SOA in the authority section, which says for how long there is nothing. */
+static inline void fake_put_soa(struct dns_message *message, const char *name, uint32_t minimum)
+{
+	const uint8_t data[22] = {[18] = (uint8_t)(minimum >> 24),
+				  [19] = (uint8_t)(minimum >> 16),
+				  [20] = (uint8_t)(minimum >> 8),
+				  [21] = (uint8_t)minimum};
+
+	dns_put_raw(message, name, ns_t_soa, minimum, data, sizeof(data));
+	dns_count(message, DNS_AUTHORITIES);
+}
+
+static inline void fake_lie(struct dns_message *message, enum fake_lie lie)
+{
+	static const struct dns_record record = {"www.example.com", ns_t_a, 60, "198.51.100.66"};
+
+	switch (lie) {
+	case FAKE_HONEST:
+	case FAKE_FORGED:
+		return;
+	case FAKE_CUT:
+		dns_put_record(message, &record);
+		message->size -= 3;
+		return;
+	case FAKE_LOOP:
+		dns_count(message, DNS_ANSWERS);
+		dns_put16(message, 0xc000U | (unsigned int)message->size);
+		dns_put_record_rest(message, &record);
+		return;
+	case FAKE_NOISE:
+		dns_set16(message, DNS_ANSWERS, 7);
+		for (unsigned int i = 0; i < 100; i++)
+			dns_put8(message, i * 167 & 0xff);
+		return;
+	}
+}
+
 /* Response code for the rule's n-th query. */
 static inline unsigned int fake_rcode(const struct fake_rule *rule, unsigned int n)
 {
@@ -131,6 +191,17 @@ static inline unsigned int fake_rcode(const struct fake_rule *rule, unsigned int
 	if (n < rule->absent_first || (rule->absent_after > 0 && n >= rule->absent_after))
 		return ns_r_nxdomain;
 	return rule->rcode;
+}
+
+static inline void fake_put_records(struct dns_message *message, const struct fake_rule *rule,
+				    const char *name)
+{
+	for (size_t i = 0; i < FAKE_RECORDS_MAX && rule->records[i].owner; i++)
+		dns_put_record(message, &rule->records[i]);
+	if (!rule->raw.type)
+		return;
+	dns_count(message, DNS_ANSWERS);
+	dns_put_raw(message, name, rule->raw.type, 60, rule->raw.data, rule->raw.size);
 }
 
 static inline void fake_answer(struct fake_server *server, const struct fake_query *query,
@@ -160,7 +231,7 @@ static inline void fake_answer(struct fake_server *server, const struct fake_que
 	n = atomic_fetch_add(tcp_fd < 0 ? &rule->asked : &rule->asked_tcp, 1);
 	if (n < rule->silent_first)
 		return;
-	if (rule->forge_first)
+	if (rule->lie == FAKE_FORGED)
 		fake_forge(server, query, id, name, type);
 	rcode = fake_rcode(rule, n);
 	if (rule->no_edns && query->data[11] > 0)
@@ -168,20 +239,32 @@ static inline void fake_answer(struct fake_server *server, const struct fake_que
 	dns_begin(&message, id, 0x8180 | rcode, name, type);
 	if (rule->truncate && tcp_fd < 0) {
 		message.data[2] |= 0x02;
+	} else if (rule->lie != FAKE_HONEST && rule->lie != FAKE_FORGED &&
+		   (rule->lie_first == 0 || n < rule->lie_first)) {
+		fake_lie(&message, rule->lie);
 	} else if (rcode == ns_r_noerror) {
-		for (size_t i = 0; i < FAKE_RECORDS_MAX && rule->records[i].owner; i++)
-			dns_put_record(&message, &rule->records[i]);
+		fake_put_records(&message, rule, name);
 	}
+	if (rule->soa_minimum)
+		fake_put_soa(&message, name, rule->soa_minimum);
 	fake_send(server, query, tcp_fd, &message);
 }
 
+/* Answers what was held, or of what was delayed that which is due. */
 static inline void fake_release(struct fake_server *server)
 {
+	uint64_t now = pg_monotonic_ns();
+	unsigned int kept = 0;
+
 	if (server->held_count > server->held_most)
 		server->held_most = server->held_count;
-	for (unsigned int i = 0; i < server->held_count; i++)
-		fake_answer(server, &server->held[i], -1);
-	server->held_count = 0;
+	for (unsigned int i = 0; i < server->held_count; i++) {
+		if (server->held[i].due > now)
+			server->held[kept++] = server->held[i];
+		else
+			fake_answer(server, &server->held[i], -1);
+	}
+	server->held_count = kept;
 }
 
 static inline void fake_read_udp(struct fake_server *server)
@@ -194,7 +277,13 @@ static inline void fake_read_udp(struct fake_server *server)
 	if (size < HFIXEDSZ)
 		return;
 	query.size = (size_t)size;
-	if (server->hold && server->held_count < FAKE_HELD_MAX)
+	query.due = 0;
+	if (query.from.sin_port != server->last_port)
+		atomic_fetch_add(&server->ports, 1);
+	server->last_port = query.from.sin_port;
+	if (server->delay_ms)
+		query.due = pg_monotonic_ns() + server->delay_ms * PG_NSEC_PER_MSEC;
+	if ((server->hold || server->delay_ms) && server->held_count < FAKE_HELD_MAX)
 		server->held[server->held_count++] = query;
 	else
 		fake_answer(server, &query, -1);
@@ -234,7 +323,7 @@ static inline void *fake_serve(void *argument)
 			fds[3 + i] =
 				(struct pollfd){.fd = server->connections[i], .events = POLLIN};
 		ready = poll(fds, 3 + count, server->held_count > 0 ? 20 : -1);
-		if (ready == 0)
+		if (ready == 0 || server->delay_ms)
 			fake_release(server);
 		if (fds[0].revents)
 			return NULL;
