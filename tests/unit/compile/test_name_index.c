@@ -257,16 +257,22 @@ Test(name_index, random_against_the_definition)
 	}
 }
 
+/* Whatever else runs on the machine. */
+static uint64_t cpu_ns(void)
+{
+	return pg_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 static uint64_t time_lookups(const struct pg_name_index *index, size_t range)
 {
-	const uint64_t start = pg_monotonic_ns();
+	const uint64_t start = cpu_ns();
 	char name[64];
 
 	for (size_t i = 0; i < 100000; i++) {
 		snprintf(name, sizeof(name), "x.n%zu.example.com", i * 7919 % range);
 		(void)pg_name_index_find(index, name);
 	}
-	return (pg_monotonic_ns() - start) / 100000;
+	return (cpu_ns() - start) / 100000;
 }
 
 Test(name_index, a_million_entries)
@@ -295,10 +301,10 @@ Test(name_index, a_million_entries)
 	pg_name_index_free(index);
 
 	entries.count = COUNT;
-	start = pg_monotonic_ns();
+	start = cpu_ns();
 	index = make(lists, 1);
 	printf("%d entries: %llu ms to build, ", COUNT,
-	       (unsigned long long)((pg_monotonic_ns() - start) / PG_NSEC_PER_MSEC));
+	       (unsigned long long)((cpu_ns() - start) / PG_NSEC_PER_MSEC));
 	many = time_lookups(index, COUNT);
 	printf("%llu ns a lookup, of 10 entries %llu ns\n", (unsigned long long)many,
 	       (unsigned long long)few);

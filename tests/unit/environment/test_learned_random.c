@@ -166,6 +166,12 @@ static int collect_nothing(void *userdata, pg_learned_use use, void *context, st
 	return 0;
 }
 
+/* Whatever else runs on the machine. */
+static uint64_t cpu_ns(void)
+{
+	return pg_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 Test(learned_random, a_million_addresses)
 {
 	enum {
@@ -178,7 +184,7 @@ Test(learned_random, a_million_addresses)
 	const struct pg_learned_options options = {.lists = lists,
 						   .list_count = 1,
 						   .capacity = COUNT};
-	uint64_t start = pg_monotonic_ns(), adding, slowest = 0;
+	uint64_t start = cpu_ns(), adding, slowest = 0;
 	struct pg_addr addr = addr_of(0);
 
 	now_ns = SECOND;
@@ -192,21 +198,21 @@ Test(learned_random, a_million_addresses)
 						 now_ns + (1000 + i % 3600) * SECOND, NULL),
 			     0);
 	}
-	adding = (pg_monotonic_ns() - start) / COUNT;
+	adding = (cpu_ns() - start) / COUNT;
 	for (size_t i = 0; i < 1000; i++) {
 		now_ns += SECOND - 1;
-		start = pg_monotonic_ns();
+		start = cpu_ns();
 		cr_assert_eq(pg_learned_book_sweep(book, collect_nothing, NULL, NULL), 0);
-		start = pg_monotonic_ns() - start;
+		start = cpu_ns() - start;
 		slowest = start > slowest ? start : slowest;
 	}
 	now_ns += 3600 * SECOND;
-	start = pg_monotonic_ns();
+	start = cpu_ns();
 	cr_assert_eq(pg_learned_book_sweep(book, collect_nothing, NULL, NULL), COUNT);
 	printf("%d addresses: %llu ns to add one, a sweep at most %llu us, one of them all %llu "
 	       "ms\n",
 	       COUNT, (unsigned long long)adding, (unsigned long long)(slowest / PG_NSEC_PER_USEC),
-	       (unsigned long long)((pg_monotonic_ns() - start) / PG_NSEC_PER_MSEC));
+	       (unsigned long long)((cpu_ns() - start) / PG_NSEC_PER_MSEC));
 	cr_expect_eq(pg_learned_book_count(book), 0);
 	pg_learned_book_free(book);
 }
