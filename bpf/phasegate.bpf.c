@@ -208,7 +208,7 @@ int pg_sock_create(struct bpf_sock *sk)
 }
 
 /* Returns whether the destination is known to be local. */
-static __always_inline bool pg_read_sockaddr_facts(struct bpf_sock_addr *ctx,
+static __always_inline bool pg_read_sockaddr_facts(struct bpf_sock_addr *ctx, enum pg_count what,
 						   const struct pg_header *header,
 						   struct pg_facts *facts)
 {
@@ -218,6 +218,9 @@ static __always_inline bool pg_read_sockaddr_facts(struct bpf_sock_addr *ctx,
 	facts->remote_port = ctx->user_port;
 	facts->protocol = ctx->protocol == PG_IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
 	facts->netns = bpf_get_netns_cookie(ctx);
+	if (what == PG_COUNT_SENDMSG && facts->protocol == IPPROTO_UDP && sk &&
+	    pg_is_mapped_peer(sk, facts))
+		facts->bits |= PG_FACT_ESTABLISHED;
 	if (facts->protocol == IPPROTO_UDP && sk && sk->src_port) {
 		facts->local_port = bpf_htons(sk->src_port);
 		if (pg_flow_is_inbound(header, pg_flow_lookup(header, facts)))
@@ -258,7 +261,7 @@ static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx,
 	bool local = false;
 
 	if (pg_header_valid(header)) {
-		local = pg_read_sockaddr_facts(ctx, header, facts);
+		local = pg_read_sockaddr_facts(ctx, what, header, facts);
 		reason = pg_decide(header, facts);
 	}
 	/* Asked last, because it costs most, and only where it would allow. */

@@ -96,6 +96,16 @@ static __always_inline bool pg_is_connected_to(struct bpf_sock *sk, const struct
 	return pg_addr_equal(&dst, &facts->remote);
 }
 
+/*
+ * Whether a sockaddr is that of the peer of a socket for IPv6 that is connected to an IPv4 address:
+ * the kernel runs sendmsg4 for each send on such a one, as if it had been given.
+ */
+static __always_inline bool pg_is_mapped_peer(struct bpf_sock *sk, const struct pg_facts *facts)
+{
+	return sk->family == PG_AF_INET6 && pg_addr_is_v4(&facts->remote) &&
+	       pg_is_connected_to(sk, facts);
+}
+
 /* Facts from the socket that sends the packet. */
 static __always_inline void pg_read_socket(struct __sk_buff *skb, struct pg_facts *facts,
 					   const struct pg_packet *packet)

@@ -22,13 +22,16 @@ fi
 
 /vm_smoke /phasegate || status=1
 
-# Connections are closed by the kernel on request, if it can: the program's own test of that.
-if /sockets_close; then
-	echo "ok     sockets_close"
-else
-	echo "FAILED sockets_close"
-	status=1
-fi
+# The programs' own tests of what this kernel has to do for them: close connections on request,
+# redirect DNS, and tell connected sockets from others.
+for program in sockets_close bpf_dns bpf_dns_waits bpf_draining; do
+	if "/$program"; then
+		echo "ok     $program"
+	else
+		echo "FAILED $program"
+		status=1
+	fi
+done
 
 # Whatever was made for the runs is gone with them.
 left=$(find /sys/fs/cgroup /sys/fs/bpf /run -mindepth 1 \( -type d -o -path '/sys/fs/bpf/*' \))
