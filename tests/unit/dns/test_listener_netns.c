@@ -10,6 +10,7 @@
 #include <linux/sock_diag.h>
 #include <net/if.h>
 #include <netinet/ip.h>
+#include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <sys/ioctl.h>
 
@@ -173,13 +174,18 @@ Test(listener_netns, destroyed_sockets)
 	expect_loss(IPPROTO_UDP, false, true);
 }
 
-static uint16_t checksum(const void *data, size_t size)
+/* RFC 1071; of an even number of octets. */
+static uint32_t add_up(uint32_t sum, const void *data, size_t size)
 {
 	const uint8_t *octets = data;
-	uint32_t sum = 0;
 
-	for (size_t i = 0; i + 1 < size; i += 2)
+	for (size_t i = 0; i < size; i += 2)
 		sum += (uint32_t)(octets[i] << 8 | octets[i + 1]);
+	return sum;
+}
+
+static uint16_t checksum(uint32_t sum)
+{
 	sum = (sum & 0xffff) + (sum >> 16);
 	return htons((uint16_t) ~(sum + (sum >> 16)));
 }
@@ -198,6 +204,8 @@ static int make_tunnel(void)
 	request.ifr_addr.sa_family = AF_INET;
 	((struct sockaddr_in *)&request.ifr_addr)->sin_addr.s_addr = inet_addr("192.0.2.1");
 	cr_assert_eq(ioctl(control, SIOCSIFADDR, &request), 0);
+	((struct sockaddr_in *)&request.ifr_dstaddr)->sin_addr.s_addr = inet_addr("192.0.2.2");
+	cr_assert_eq(ioctl(control, SIOCSIFDSTADDR, &request), 0);
 	close(control);
 	lab_write_file("/proc/sys/net/ipv4/conf/outside/route_localnet", "1");
 	lab_write_file("/proc/sys/net/ipv4/conf/all/rp_filter", "0");
@@ -205,35 +213,75 @@ static int make_tunnel(void)
 	return fd;
 }
 
-static void hand_in(int tunnel, const struct pg_endpoint *to)
+static struct iphdr header_to(const struct pg_endpoint *to, uint8_t protocol, size_t size)
+{
+	struct iphdr header = {
+		.ihl = 5,
+		.version = 4,
+		.tot_len = htons((uint16_t)(sizeof(header) + size)),
+		.ttl = 64,
+		.protocol = protocol,
+		.saddr = inet_addr("192.0.2.2"),
+		.daddr = pg_addr_to_v4(&to->addr),
+	};
+
+	header.check = checksum(add_up(0, &header, sizeof(header)));
+	return header;
+}
+
+static void hand_in_datagram(int tunnel, const struct pg_endpoint *to)
 {
 	struct {
 		struct iphdr ip;
 		struct udphdr udp;
 		char data[8];
 	} packet = {
-		.ip = {.ihl = 5,
-		       .version = 4,
-		       .tot_len = htons(sizeof(packet)),
-		       .ttl = 64,
-		       .protocol = IPPROTO_UDP,
-		       .saddr = inet_addr("192.0.2.2"),
-		       .daddr = pg_addr_to_v4(&to->addr)},
+		.ip = header_to(to, IPPROTO_UDP, sizeof(packet) - sizeof(packet.ip)),
 		.udp = {.source = htons(4000),
 			.dest = to->port,
 			.len = htons(sizeof(packet) - sizeof(packet.ip))},
 		.data = "outside",
 	};
 
-	packet.ip.check = checksum(&packet.ip, sizeof(packet.ip));
 	cr_assert_eq(write(tunnel, &packet, sizeof(packet)), sizeof(packet));
+}
+
+/* Asks for a connection. Returns whether it is granted. */
+static bool hand_in_syn(int tunnel, const struct pg_endpoint *to)
+{
+	struct {
+		struct iphdr ip;
+		struct tcphdr tcp;
+	} packet = {
+		.ip = header_to(to, IPPROTO_TCP, sizeof(packet.tcp)),
+		.tcp = {.source = htons(4000),
+			.dest = to->port,
+			.doff = 5,
+			.syn = 1,
+			.window = htons(1000)},
+	};
+	uint32_t pseudo = add_up(IPPROTO_TCP + sizeof(packet.tcp), &packet.ip.saddr, 8);
+
+	packet.tcp.check = checksum(add_up(pseudo, &packet.tcp, sizeof(packet.tcp)));
+	cr_assert_eq(write(tunnel, &packet, sizeof(packet)), sizeof(packet));
+	while (pg_wait_readable(tunnel, -1, 1000) > 0) {
+		ssize_t got = read(tunnel, &packet, sizeof(packet));
+
+		if (got == sizeof(packet) && packet.ip.version == 4 &&
+		    packet.ip.protocol == IPPROTO_TCP)
+			return packet.tcp.syn && packet.tcp.ack;
+	}
+	return false;
 }
 
 /* With route_localnet packets from outside reach 127/8. */
 Test(listener_netns, what_came_from_outside)
 {
+	struct sockaddr_in own = {.sin_family = AF_INET};
+	struct sockaddr_storage addr;
 	struct pg_endpoint plain;
 	int tunnel, other, fd;
+	socklen_t size;
 
 	lab_need_isolation();
 	lab_open(&lab);
@@ -241,13 +289,28 @@ Test(listener_netns, what_came_from_outside)
 	plain = lab.options.endpoints[0];
 	plain.port = htons(53);
 	other = lab_occupy(&plain, SOCK_DGRAM);
-	hand_in(tunnel, &plain);
+	hand_in_datagram(tunnel, &plain);
 	cr_expect_eq(pg_wait_readable(other, -1, 1000), 1, "the packet does not come in at all");
-	hand_in(tunnel, &lab.options.endpoints[0]);
+	lab_occupy(&plain, SOCK_STREAM);
+	cr_expect(hand_in_syn(tunnel, &plain), "the segment does not come in at all");
+
+	hand_in_datagram(tunnel, &lab.options.endpoints[0]);
 	lab_serve(&lab);
 	cr_expect_eq(lab.queries, 0);
-	fd = lab_client(&lab, SOCK_DGRAM, false);
+	cr_expect(!hand_in_syn(tunnel, &lab.options.endpoints[0]));
+
+	/* What is sent inside from an address of another interface is not from outside. */
+	own.sin_addr.s_addr = inet_addr("192.0.2.1");
+	size = pg_endpoint_to_sockaddr(&lab.options.endpoints[0], &addr);
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&addr, size), 0);
 	lab_expect_echo(&lab, fd, "inside");
-	cr_expect_eq(lab.queries, 1);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&addr, size), 0);
+	lab_ask(fd, 1, 20);
+	lab_serve(&lab);
+	cr_expect_eq(lab_read(fd, NULL), 1);
 	pg_listener_close(lab.listener);
 }

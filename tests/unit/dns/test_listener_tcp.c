@@ -54,6 +54,24 @@ Test(listener_tcp, round_trip)
 	pg_listener_close(lab.listener);
 }
 
+/* Otherwise the second of two replies waits for the first to be acknowledged. */
+Test(listener_tcp, replies_go_at_once)
+{
+	socklen_t size = sizeof(int);
+	int fd, on = 0;
+
+	lab_open(&lab);
+	fd = lab_connect(&lab);
+	lab_serve(&lab);
+	cr_assert_eq(connection_count(), 1);
+	cr_assert_eq(getsockopt(lab.listener->connections[0]->fd, IPPROTO_TCP, TCP_NODELAY, &on,
+				&size),
+		     0);
+	cr_expect_eq(on, 1);
+	close(fd);
+	pg_listener_close(lab.listener);
+}
+
 Test(listener_tcp, many_queries_at_once)
 {
 	int fd;
