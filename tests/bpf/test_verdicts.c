@@ -25,7 +25,7 @@ static unsigned int find(const char *name)
 {
 	unsigned int i = 0;
 
-	while (i < PG_REASON_COUNT && strcmp(name, reasons[i].name))
+	while (i < PG_REASON_COUNT && strcmp(name, reasons[i].name) != 0)
 		i++;
 	return i;
 }
