@@ -67,8 +67,7 @@ static const struct pg_upstream_failure too_many = {.text = "too many questions 
 						    .ede = PG_EDE_OTHER,
 						    .final = true};
 static const struct pg_upstream_failure no_socket = {.text = "no socket to ask with",
-						     .ede = PG_EDE_NETWORK_ERROR,
-						     .final = true};
+						     .ede = PG_EDE_NETWORK_ERROR};
 static const struct pg_upstream_failure silent = {.text = "no server answers",
 						  .ede = PG_EDE_NO_REACHABLE,
 						  .is_silent = true};

@@ -47,16 +47,31 @@ static int make_socket(struct pg_channel *channel, int family, int type, int pro
 	return PG_TAKE_FD(fd);
 }
 
+/* When there are no descriptors left, a channel that has a socket is the one to use. */
+static void go_back(struct pg_channels *channels)
+{
+	for (unsigned int i = 0; i < PG_CHANNELS_MAX; i++) {
+		/* The channel that has just failed has a query under way, too. */
+		if (i != channels->current && channels->list[i].under_way > 0) {
+			channels->current = i;
+			return;
+		}
+	}
+}
+
 static ares_socket_t on_socket(int family, int type, int protocol, void *userdata)
 {
 	struct pg_channel *channel = userdata;
+	struct pg_channels *channels = channel->owner;
 	int fd = make_socket(channel, family, type, protocol);
 
-	channel->owner->socket_error = fd < 0 ? fd : 0;
+	channels->socket_error = fd < 0 ? fd : 0;
 	if (type == SOCK_STREAM)
 		channel->wants_write = false;
 	if (fd >= 0)
 		return fd;
+	if (type == SOCK_DGRAM && channel == &channels->list[channels->current])
+		go_back(channels);
 	errno = -fd;
 	return ARES_SOCKET_BAD;
 }
@@ -220,7 +235,7 @@ struct pg_channel *pg_channels_take(struct pg_channels *channels)
 	/* c-ares closes the sockets of a channel without queries, so the next has a fresh port. */
 	if (current->under_way == 0)
 		current->asked = 0;
-	if (current->asked < PG_CHANNEL_QUERIES)
+	if (current->asked < PG_CHANNEL_QUERIES || channels->socket_error < 0)
 		return current;
 	for (unsigned int i = 1; i < PG_CHANNELS_MAX; i++) {
 		unsigned int index = (channels->current + i) % PG_CHANNELS_MAX;

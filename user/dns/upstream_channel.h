@@ -16,7 +16,7 @@
 
 #define PG_CHANNEL_QUERIES 128
 /* Of one server; opened as needed. */
-#define PG_CHANNELS_MAX	   8
+#define PG_CHANNELS_MAX	   4
 
 struct pg_channels;
 
