@@ -173,9 +173,22 @@ static inline void lab_serve_for(struct lab *lab, int quiet_ms)
 		cr_assert_eq(pg_listener_process(lab->listener, &err), 0, "%s", err.text);
 }
 
+/* The same, if something is to come; however busy the machine is. */
 static inline void lab_serve(struct lab *lab)
 {
-	lab_serve_for(lab, 20);
+	if (pg_wait_readable(pg_listener_fd(lab->listener), -1, 500) > 0)
+		lab_serve_for(lab, 20);
+}
+
+/* Until there were so many queries. */
+static inline void lab_serve_until(struct lab *lab, unsigned int queries)
+{
+	struct pg_error err = {};
+
+	while (lab->queries < queries) {
+		cr_assert_eq(pg_wait_readable(pg_listener_fd(lab->listener), -1, 5000), 1);
+		cr_assert_eq(pg_listener_process(lab->listener, &err), 0, "%s", err.text);
+	}
 }
 
 static inline int lab_client(const struct lab *lab, int type, bool ipv6)
