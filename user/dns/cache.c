@@ -22,7 +22,7 @@ struct entry {
 struct pg_cache {
 	size_t octets, octets_max;
 	TAILQ_HEAD(entry_list, entry) used; /* most recently used first */
-	LIST_HEAD(, entry) buckets[BUCKETS];
+	LIST_HEAD(entry_bucket, entry) buckets[BUCKETS];
 };
 
 uint64_t pg_answer_key_hash(const struct pg_answer_key *key, const struct pg_siphash_key *secret)

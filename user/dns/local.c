@@ -22,7 +22,7 @@ struct host {
 
 struct pg_local {
 	struct pg_siphash_key secret;
-	LIST_HEAD(, host) buckets[BUCKETS];
+	LIST_HEAD(host_bucket, host) buckets[BUCKETS];
 };
 
 struct pg_local *pg_local_new(const struct pg_siphash_key *secret)

@@ -85,14 +85,14 @@ struct pg_resolver {
 	int epoll_fd, timer_fd;
 	uint64_t armed; /* what the timer is set to; 0: not set */
 	struct pg_siphash_key key;
-	LIST_HEAD(, pg_resolver_upstream) upstreams;
+	LIST_HEAD(pg_upstreams, pg_resolver_upstream) upstreams;
 	unsigned int last_upstream;
 	struct pg_cache *cache;
 	struct pg_targets *targets;
 	struct pg_local *local;
 	struct pg_questions questions[PG_RESOLVER_BUCKETS];
 	unsigned int in_flight, waiting;
-	LIST_HEAD(, pg_load) loads;
+	LIST_HEAD(pg_loads, pg_load) loads;
 	struct pg_resolver_stats stats;
 	int fault; /* 0, or the negative errno of a timer that could not be set */
 	uint8_t reply[PG_DNS_MESSAGE_MAX];

@@ -20,8 +20,8 @@ struct link {
 struct pg_targets {
 	struct pg_siphash_key secret;
 	size_t count, count_max;
-	TAILQ_HEAD(, link) added; /* oldest first */
-	LIST_HEAD(, link) buckets[BUCKETS];
+	TAILQ_HEAD(link_list, link) added; /* oldest first */
+	LIST_HEAD(link_bucket, link) buckets[BUCKETS];
 };
 
 struct pg_targets *pg_targets_new(size_t count, const struct pg_siphash_key *secret)

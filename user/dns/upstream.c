@@ -52,7 +52,7 @@ struct pg_upstream {
 	struct pg_upstream_options options;
 	uint64_t attempt_ns;
 	bool closing;
-	TAILQ_HEAD(, pg_attempt) awaited; /* oldest first */
+	TAILQ_HEAD(attempt_list, pg_attempt) awaited; /* oldest first */
 	unsigned int under_way;
 	uint16_t ids[IDS];
 	unsigned int ids_used;
