@@ -319,6 +319,7 @@ void pg_sites_tend(struct pg_dns *dns)
 void pg_dns_note(struct pg_dns *dns, const struct pg_event *event)
 {
 	const struct pg_event_parked *parked = (const struct pg_event_parked *)event;
+	struct sockaddr_storage address;
 	struct pg_parked *kept;
 
 	dns->unserved = true;
@@ -326,8 +327,8 @@ void pg_dns_note(struct pg_dns *dns, const struct pg_event *event)
 		return;
 	kept = &dns->parked[dns->parked_count++];
 	*kept = (struct pg_parked){.netns = event->netns, .size = parked->size};
-	kept->peer.addr_size = pg_endpoint_to_sockaddr(&parked->local,
-						       (struct sockaddr_storage *)&kept->peer.addr);
+	kept->peer.addr_size = pg_endpoint_to_sockaddr(&parked->local, &address);
+	memcpy(&kept->peer.addr, &address, kept->peer.addr_size);
 	memcpy(kept->data, parked->data, parked->size);
 }
 
