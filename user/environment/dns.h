@@ -20,6 +20,10 @@
 #include "host_internal.h"
 #include "learned.h"
 
+/* Namespaces that are served at once, each with some eight descriptors: as many as a soft limit of
+ * 1,024 has room for. A workload can make any number of them. */
+#define PG_SITES_MAX 64
+
 /* Queries kept until a listener is open in their namespace. */
 #define PG_PARKED_MAX 64
 
@@ -56,6 +60,8 @@ struct pg_dns {
 	size_t own_resolver_count;
 	/* Sites. */
 	LIST_HEAD(, pg_site) sites;
+	size_t site_count;
+	bool told_refused; /* that a namespace is not served */
 	struct pg_parked parked[PG_PARKED_MAX];
 	size_t parked_count;
 	bool unserved;	    /* some namespace has no listener */

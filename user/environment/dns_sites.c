@@ -109,10 +109,15 @@ static int open_listener(struct pg_site *site, bool ipv6_required, struct pg_err
 static int add_site(struct pg_dns *dns, int netns_fd, struct pg_site **ret_site,
 		    struct pg_error *err)
 {
-	struct pg_site *site = calloc(1, sizeof(*site));
+	struct pg_site *site;
 	struct stat status;
 	int error = 0;
 
+	if (dns->site_count == PG_SITES_MAX)
+		return pg_fail(err, -E2BIG,
+			       "%s has more than %d network namespaces; the others have no DNS",
+			       dns->environment->record.name, PG_SITES_MAX);
+	site = calloc(1, sizeof(*site));
 	if (!site)
 		return pg_fail(err, -ENOMEM, "not enough memory for a network namespace");
 	site->dns = dns;
@@ -130,6 +135,7 @@ static int add_site(struct pg_dns *dns, int netns_fd, struct pg_site **ret_site,
 	}
 	site->inode = status.st_ino;
 	LIST_INSERT_HEAD(&dns->sites, site, link);
+	dns->site_count++;
 	*ret_site = site;
 	return 0;
 }
@@ -140,6 +146,7 @@ static void remove_site(struct pg_site *site)
 	if (site->own_upstream)
 		pg_resolver_remove_upstream(site->dns->resolver, site->own_upstream);
 	LIST_REMOVE(site, link);
+	site->dns->site_count--;
 	pg_close_fd(&site->netns_fd);
 	free(site);
 }
@@ -281,8 +288,10 @@ static void open_missing(struct pg_dns *dns, const struct pg_members *members)
 		struct pg_site *site = find_site(dns, namespace->inode);
 		struct pg_error err = {};
 
-		if (!site && add_site(dns, namespace->fd, &site, &err))
+		if (!site && add_site(dns, namespace->fd, &site, &err) && !dns->told_refused) {
 			pg_host_warn(dns->environment->host, "listener_refused", err.text);
+			dns->told_refused = true;
+		}
 		if (site)
 			try_open(site);
 	}
