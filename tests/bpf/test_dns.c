@@ -14,6 +14,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include <phasegate/abi/set.h>
+
 #include "check.h"
 #include "phasegate.skel.h"
 #include "world.h"
@@ -337,6 +339,33 @@ static void try_forged_source(struct bench *bench, int family, const char *sourc
 	close(fd);
 }
 
+/* A client that is bound to an address of the namespace, which user space has told of or not. */
+static void try_own_source(struct bench *bench)
+{
+	struct pg_own_key own = {
+		.env_id = bench->world.place.id,
+		.addr = {.word = {0, 0, htonl(0xffff), inet_addr("10.9.9.1")}},
+	};
+	const struct world_name from = world_name("10.9.9.1", 4101);
+	const struct world_name to = world_name("192.0.2.53", 53);
+	const __u8 present = 1;
+	struct world_name seen;
+	int fd;
+
+	CHECK(&bench->check, !system("ip addr add 10.9.9.1/32 dev lo"), "no address");
+	try_forged_source(bench, AF_INET, "10.9.9.1", "192.0.2.53");
+	bpf_map_update_elem(bpf_map__fd(bench->world.skeleton->maps.pg_own), &own, &present,
+			    BPF_ANY);
+	fd = world_client(&bench->world, AF_INET, SOCK_DGRAM, 0);
+	CHECK(&bench->check,
+	      !bind(fd, (const struct sockaddr *)&from.storage, from.size) &&
+		      !world_send(fd, &to, QUERY) && echo(bench->listener.udp[0], QUERY),
+	      "bound to an own address: %s", strerror(errno));
+	seen = source_of(fd);
+	CHECK(&bench->check, world_name_is(&seen, "192.0.2.53", 53), "no answer to an own address");
+	close(fd);
+}
+
 static void try_listener(struct bench *bench)
 {
 	const struct world_name server = world_name("192.0.2.53", 53);
@@ -350,6 +379,7 @@ static void try_listener(struct bench *bench)
 	      "raw to the listener: %s", strerror(error));
 	try_forged_source(bench, AF_INET, "198.51.100.7", "192.0.2.53");
 	try_forged_source(bench, AF_INET6, "2001:db8:bad::7", "2001:db8::53");
+	try_own_source(bench);
 
 	fd = world_client(&bench->world, AF_INET, SOCK_DGRAM, 0);
 	tcp = world_client(&bench->world, AF_INET, SOCK_STREAM, 0);
