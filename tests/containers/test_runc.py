@@ -11,8 +11,9 @@ import bundle
 import cgroups
 import vectors
 from harness import NetTest, main
-from lab import A4, A6, D4, D6, mapped
-from phasegate import NO_NETWORK, PUBLIC, Agent, allowlist, policy
+from lab import A4, A6, D4, D6, R4, Namespace, mapped
+from nameserver import NAME, OTHER, Nameserver
+from phasegate import NO_NETWORK, PUBLIC, Agent, Run, allowlist, policy
 from recorder import PORT
 
 
@@ -68,6 +69,36 @@ class Runc(NetTest):
                             self.assert_denied(agent, vector, address, PORT)
                 if value == NO_NETWORK:
                     self.assert_silent(D4, D6)
+
+    def test_names(self):
+        """In the namespace of `phasegate run` and in one of the container's own, with the
+        resolv.conf that Docker gives to a container."""
+        nameserver = Nameserver(self.lab)
+        own = Namespace()
+        self.addCleanup(own.close)
+        own.ip("link set lo up")
+        script = "".join(f"nslookup -type=a {name} 127.0.0.11 2>&1\n" for name in (NAME, OTHER))
+        for label, namespace in (("host", self.lab.client), ("own", own)):
+            folder = tempfile.mkdtemp(prefix="pgt-")
+            self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+            cgroup = self.make_cgroup("names" + label)
+            bundle.make(folder, namespace, cgroup + "/container", ["/bin/sh", "-c", script])
+            run = Run(self.lab, "--policy", policy(run=allowlist(NAME)), "--resolver", R4, "--cgroup",
+                      cgroup, "--", "runc", "--root", folder + "/state", "run", "--bundle", folder,
+                      cgroup[1:])
+            self.addCleanup(run.close)
+            with self.subTest(namespace=label):
+                _, output = run.finish()
+                self.assertIn(A4, output, run.stderr)
+                self.assertIn("NXDOMAIN", output)
+                self.assertEqual(run.phase_report("run")["dns"]["denied"], 1, run.stderr)
+        asked = nameserver.queries(lambda: self.ask_unconfined("fence.invalid"))
+        self.assertEqual(set(asked), {NAME})
+
+    def ask_unconfined(self, name):
+        for line in ("socket 60 udp4", f"connect 60 {R4} 53", f"query 60 {name}", "recv 60",
+                     "close 60"):
+            self.unconfined(line)
 
     def test_the_cgroup_outlives_the_run(self):
         """It was there before; Phasegate leaves it as it was, without programs."""
