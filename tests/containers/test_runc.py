@@ -83,9 +83,9 @@ class Runc(NetTest):
             self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
             cgroup = self.make_cgroup("names" + label)
             bundle.make(folder, namespace, cgroup + "/container", ["/bin/sh", "-c", script])
-            run = Run(self.lab, "--policy", policy(run=allowlist(NAME)), "--resolver", R4, "--cgroup",
-                      cgroup, "--", "runc", "--root", folder + "/state", "run", "--bundle", folder,
-                      cgroup[1:])
+            run = Run(self.lab, "--policy", policy(run=allowlist(NAME)), "--resolver", R4,
+                      "--cgroup", cgroup, "--", "runc", "--root", folder + "/state", "run",
+                      "--bundle", folder, cgroup[1:])
             self.addCleanup(run.close)
             with self.subTest(namespace=label):
                 _, output = run.finish()
