@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "siphash.h"
+#include "base/hash.h"
 
 #define WINDOW_NS (60 * PG_NSEC_PER_SEC)
 
@@ -22,7 +22,7 @@ struct window {
 };
 
 struct pg_budget {
-	struct pg_siphash_key key;
+	struct pg_hash_key key;
 	unsigned int per_minute;
 	size_t count;
 	struct window windows[];
@@ -37,10 +37,7 @@ struct pg_budget *pg_budget_new(size_t count, unsigned int per_minute)
 	budget = calloc(1, sizeof(*budget) + count * sizeof(budget->windows[0]));
 	if (!budget)
 		return NULL;
-	if (pg_siphash_key_make(&budget->key) < 0) {
-		free(budget);
-		return NULL;
-	}
+	pg_hash_key_make(&budget->key);
 	budget->count = count;
 	budget->per_minute = per_minute;
 	return budget;
@@ -99,7 +96,7 @@ bool pg_budget_spend(struct pg_budget *budget, size_t wildcard, const char *name
 		     bool *ret_first)
 {
 	struct window *window = &budget->windows[wildcard];
-	uint64_t hash = pg_siphash(&budget->key, name, strlen(name));
+	uint64_t hash = pg_hash(&budget->key, name, strlen(name));
 
 	*ret_first = false;
 	/* 0 marks a free place. */

@@ -25,7 +25,7 @@ struct pg_cache {
 	LIST_HEAD(entry_bucket, entry) buckets[BUCKETS];
 };
 
-uint64_t pg_answer_key_hash(const struct pg_answer_key *key, const struct pg_siphash_key *secret)
+uint64_t pg_answer_key_hash(const struct pg_answer_key *key, const struct pg_hash_key *secret)
 {
 	uint8_t octets[sizeof(uint32_t) + sizeof(uint16_t) + PG_DNS_NAME_MAX];
 	const uint32_t upstream = key->upstream;
@@ -34,7 +34,7 @@ uint64_t pg_answer_key_hash(const struct pg_answer_key *key, const struct pg_sip
 	memcpy(octets, &upstream, sizeof(upstream));
 	memcpy(octets + sizeof(upstream), &key->type, sizeof(key->type));
 	memcpy(octets + head, key->name->octets, key->name->size);
-	return pg_siphash(secret, octets, head + key->name->size);
+	return pg_hash(secret, octets, head + key->name->size);
 }
 
 struct pg_cache *pg_cache_new(size_t octets_max)

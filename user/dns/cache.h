@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "answer.h"
-#include "siphash.h"
+#include "base/hash.h"
 
 /* What an answer is the answer to. The name is in lower case. */
 struct pg_answer_key {
@@ -15,7 +15,7 @@ struct pg_answer_key {
 	const struct pg_dns_name *name;
 };
 
-uint64_t pg_answer_key_hash(const struct pg_answer_key *key, const struct pg_siphash_key *secret);
+uint64_t pg_answer_key_hash(const struct pg_answer_key *key, const struct pg_hash_key *secret);
 
 struct pg_cache;
 

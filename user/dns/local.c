@@ -21,11 +21,11 @@ struct host {
 };
 
 struct pg_local {
-	struct pg_siphash_key secret;
+	struct pg_hash_key secret;
 	LIST_HEAD(host_bucket, host) buckets[BUCKETS];
 };
 
-struct pg_local *pg_local_new(const struct pg_siphash_key *secret)
+struct pg_local *pg_local_new(const struct pg_hash_key *secret)
 {
 	struct pg_local *local = calloc(1, sizeof(*local));
 
@@ -52,7 +52,7 @@ void pg_local_free(struct pg_local *local)
 
 static size_t bucket_of(const struct pg_local *local, const char *name)
 {
-	return pg_siphash(&local->secret, name, strlen(name)) % BUCKETS;
+	return pg_hash(&local->secret, name, strlen(name)) % BUCKETS;
 }
 
 static struct host *find(const struct pg_local *local, const char *name)

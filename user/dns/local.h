@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "answer.h"
-#include "siphash.h"
+#include "base/hash.h"
 
 /* As long as a client may remember such an address; asking again costs nothing. */
 #define PG_LOCAL_TTL_S 60
@@ -13,7 +13,7 @@
 struct pg_local;
 
 /* NULL: no memory. */
-struct pg_local *pg_local_new(const struct pg_siphash_key *secret);
+struct pg_local *pg_local_new(const struct pg_hash_key *secret);
 void pg_local_free(struct pg_local *local);
 
 /* The name has the address, too. -ENOMEM, -EINVAL: no name that DNS can have. */

@@ -46,9 +46,7 @@ int pg_resolver_new_tuned(const struct pg_resolver_hooks *hooks, enum pg_denial 
 	resolver->denial = denial;
 	resolver->attempt_ms = attempt_ms;
 	resolver->epoll_fd = resolver->timer_fd = -1;
-	r = pg_siphash_key_make(&resolver->key);
-	if (r < 0)
-		return pg_fail_errno(err, r, "getrandom for the resolver");
+	pg_hash_key_make(&resolver->key);
 	resolver->cache = pg_cache_new(PG_RESOLVER_CACHE_MAX);
 	resolver->targets = pg_targets_new(PG_RESOLVER_TARGETS_MAX, &resolver->key);
 	resolver->local = pg_local_new(&resolver->key);

@@ -17,12 +17,12 @@
 #include <sys/queue.h>
 
 #include "answer.h"
+#include "base/hash.h"
 #include "cache.h"
 #include "local.h"
 #include "query.h"
 #include "reply.h"
 #include "resolver.h"
-#include "siphash.h"
 #include "targets.h"
 #include "upstream.h"
 
@@ -84,7 +84,7 @@ struct pg_resolver {
 	unsigned int attempt_ms;
 	int epoll_fd, timer_fd;
 	uint64_t armed; /* what the timer is set to; 0: not set */
-	struct pg_siphash_key key;
+	struct pg_hash_key key;
 	LIST_HEAD(pg_upstreams, pg_resolver_upstream) upstreams;
 	unsigned int last_upstream;
 	struct pg_cache *cache;

@@ -18,13 +18,13 @@ struct link {
 };
 
 struct pg_targets {
-	struct pg_siphash_key secret;
+	struct pg_hash_key secret;
 	size_t count, count_max;
 	TAILQ_HEAD(link_list, link) added; /* oldest first */
 	LIST_HEAD(link_bucket, link) buckets[BUCKETS];
 };
 
-struct pg_targets *pg_targets_new(size_t count, const struct pg_siphash_key *secret)
+struct pg_targets *pg_targets_new(size_t count, const struct pg_hash_key *secret)
 {
 	struct pg_targets *targets = calloc(1, sizeof(*targets));
 
@@ -85,7 +85,7 @@ void pg_targets_add(struct pg_targets *targets, const char *target, const char *
 		    uint64_t expires, uint64_t now)
 {
 	const size_t target_size = strlen(target) + 1, original_size = strlen(original) + 1;
-	uint64_t hash = pg_siphash(&targets->secret, target, target_size - 1);
+	uint64_t hash = pg_hash(&targets->secret, target, target_size - 1);
 	struct link *oldest, *link;
 	unsigned int count;
 
@@ -117,7 +117,7 @@ void pg_targets_add(struct pg_targets *targets, const char *target, const char *
 size_t pg_targets_find(const struct pg_targets *targets, const char *target, uint64_t now,
 		       struct pg_original ret_originals[static PG_TARGETS_ORIGINALS_MAX])
 {
-	uint64_t hash = pg_siphash(&targets->secret, target, strlen(target));
+	uint64_t hash = pg_hash(&targets->secret, target, strlen(target));
 	const struct link *link;
 	size_t count = 0;
 

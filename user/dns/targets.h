@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "siphash.h"
+#include "base/hash.h"
 #include "wire.h"
 
 /* Names that may lead to the same target; of more, the oldest is forgotten. */
@@ -18,7 +18,7 @@
 struct pg_targets;
 
 /* At most count in all; of more, the one that was added first goes. NULL: no memory. */
-struct pg_targets *pg_targets_new(size_t count, const struct pg_siphash_key *secret);
+struct pg_targets *pg_targets_new(size_t count, const struct pg_hash_key *secret);
 void pg_targets_free(struct pg_targets *targets);
 
 /* The original leads to the target until expires (ns). Without memory it is forgotten. */

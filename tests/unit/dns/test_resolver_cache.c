@@ -185,7 +185,7 @@ Test(resolver_cache, replies_fit)
 	lab_stop(&lab, &server);
 }
 
-static void put(struct pg_cache *cache, const struct pg_siphash_key *secret, unsigned int number,
+static void put(struct pg_cache *cache, const struct pg_hash_key *secret, unsigned int number,
 		uint32_t ttl, uint64_t now)
 {
 	const struct pg_addr addr = pg_addr_from_v4(htonl(number));
@@ -200,7 +200,7 @@ static void put(struct pg_cache *cache, const struct pg_siphash_key *secret, uns
 		     pg_answer_make(&name, ns_t_a, &addr, 1, ttl), now);
 }
 
-static bool has(struct pg_cache *cache, const struct pg_siphash_key *secret, unsigned int number,
+static bool has(struct pg_cache *cache, const struct pg_hash_key *secret, unsigned int number,
 		uint64_t now)
 {
 	struct pg_answer_key key = {.upstream = 1, .type = ns_t_a};
@@ -216,7 +216,7 @@ static bool has(struct pg_cache *cache, const struct pg_siphash_key *secret, uns
 
 Test(cache, is_bounded)
 {
-	const struct pg_siphash_key secret = {.word = {1, 2}};
+	const struct pg_hash_key secret = {.word = {1, 2}};
 	struct pg_cache *cache = pg_cache_new(100000);
 
 	for (unsigned int i = 0; i < 10000; i++) {
@@ -232,7 +232,7 @@ Test(cache, is_bounded)
 
 Test(cache, forgets)
 {
-	const struct pg_siphash_key secret = {.word = {1, 2}};
+	const struct pg_hash_key secret = {.word = {1, 2}};
 	struct pg_cache *cache = pg_cache_new(100000);
 
 	put(cache, &secret, 1, 0, 1);

@@ -240,7 +240,7 @@ Test(resolver_commit, targets_for_a_moment)
 
 Test(targets, are_bounded)
 {
-	const struct pg_siphash_key secret = {.word = {3, 4}};
+	const struct pg_hash_key secret = {.word = {3, 4}};
 	struct pg_targets *targets = pg_targets_new(100, &secret);
 	struct pg_original originals[PG_TARGETS_ORIGINALS_MAX];
 	char name[32];
