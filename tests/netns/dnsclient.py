@@ -51,6 +51,8 @@ def _readable(record):
 
 
 def decode(message):
+    if len(message) >= 6 and message[4:6] == b"\0\0":
+        return {"rcode": RCODES[message[3] & 15], "answer": [], "addresses": []}
     asked = dnsmessage.parse(message)
     rcode, records = dnsmessage.read_records(message)
     records = [_readable(record) for record in records]

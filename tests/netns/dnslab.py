@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import time
+import types
 
 from dnsserver import DnsServer
 from harness import NetTest
@@ -83,7 +84,16 @@ class DnsTest(NetTest):
         super().setUp()
         self.conf = self.file("resolv.conf")
         self.resolv_conf(f"nameserver {NOBODY4}")
+        self.server.forget_all()
         self.server.queries()
+
+    def nameserver(self, addresses, port=53, namespace=None):
+        """Another one, as long as the test; on the client's side, or in the namespace."""
+        namespace = namespace or self.lab.client
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        return DnsServer(types.SimpleNamespace(client=namespace, server=namespace, stack=stack),
+                         addresses, port)
 
     def file(self, name, text=""):
         """A file with the text; it lives as long as the test."""

@@ -130,6 +130,9 @@ class DnsServer:
     def forget(self, name):
         del self._rules[name]
 
+    def forget_all(self):
+        self._rules.clear()
+
     # What was asked.
 
     def queries(self):

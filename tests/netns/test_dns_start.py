@@ -7,7 +7,7 @@ import time
 
 import vectors
 from dnslab import NOBODY4, DnsTest, with_resolv_conf
-from dnsserver import DnsServer, Reply, a
+from dnsserver import Reply, a
 from harness import main
 from lab import A4, A6, D4, D6, R4, R6, mapped
 from nameserver import NAME, Nameserver
@@ -56,7 +56,7 @@ class Start(DnsTest):
 
     def test_the_hosts_nameservers(self):
         """Without --resolver, those of resolv.conf; loopback ones as well."""
-        local = DnsServer(self.lab, ("127.0.0.53",), namespace=self.lab.client)
+        local = self.nameserver(("127.0.0.53",))
         local.host(NAME, A4)
         for servers in (("127.0.0.53",), (R4,), (SILENT, R4), ("127.0.0.53", R4)):
             with self.subTest(servers=servers):
@@ -97,21 +97,6 @@ class Start(DnsTest):
         messages = self.warnings("learned_full", *names, options=("--dns", "addresses=100"))
         self.assertGreaterEqual(len(messages), 1)
         self.assertLessEqual(len(messages), 3)
-
-    def test_bad_options_start_nothing(self):
-        for words in (("--resolver", "nonsense"), ("--resolver", ""), ("--resolver", R4 + ":0"),
-                      ("--resolver", R4, "--resolver", "environment"),
-                      ("--resolver", R4, *("--resolver", R6) * 3), ("--dns", "floor"),
-                      ("--dns", "floor=x"), ("--dns", "floor=-1"), ("--dns", "grace=1000000000"),
-                      ("--dns", "private=maybe"), ("--dns", "denied=servfail"),
-                      ("--dns", "addresses=0"), ("--dns", "nonsense=1"),
-                      ("--hosts", "/nonexistent"), ("--hosts", "/etc/hosts", "--hosts", "/etc/hosts")):
-            with self.subTest(words=words):
-                run = self.run_command("--policy", NAMES, *words, "--", "echo", "started")
-                status, output = run.finish()
-                self.assertNotEqual(status, 0)
-                self.assertEqual(output, "", run.stderr)
-                self.assertTrue([e for e in run.events if e["event"] == "error"], run.stderr)
 
     def test_a_silent_nameserver_does_not_block_the_start(self):
         """No one has its address; loading takes at most 5 s. What it would have said is denied."""
