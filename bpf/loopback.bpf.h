@@ -67,15 +67,16 @@ enum pg_receiver {
 static __always_inline enum pg_receiver pg_receiver_of(struct bpf_sock *receiver,
 						       const struct pg_header *header)
 {
+	const __u32 mark = receiver->mark;
 	struct pg_dns_listener *listener;
 
 	if (bpf_sk_ancestor_cgroup_id(receiver, header->level) == header->env_id)
 		return PG_RECEIVER_OWN;
 	listener = bpf_sk_storage_get(&pg_dns_listeners, receiver, NULL, 0);
-	if (!listener)
-		return PG_RECEIVER_OTHER;
-	return listener->env_id == header->env_id ? PG_RECEIVER_LISTENER
-						  : PG_RECEIVER_FOREIGN_LISTENER;
+	if (listener && listener->env_id == header->env_id)
+		return PG_RECEIVER_LISTENER;
+	return listener || mark == PG_DNS_LISTENER_MARK ? PG_RECEIVER_FOREIGN_LISTENER
+							: PG_RECEIVER_OTHER;
 }
 
 /* For a packet on its way to lo. */

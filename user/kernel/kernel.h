@@ -59,10 +59,14 @@ void pg_own_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_ad
 /* Removes all of the Environment's. */
 void pg_own_clear(struct pg_kernel *kernel, uint64_t env_id);
 
-/* DNS in the path (abi/dns.h): makes the socket known as the Environment's listener. */
+/* DNS in the path (abi/dns.h): makes the socket known as the Environment's listener, to
+ * the programs of other processes as a listener. */
 int pg_dns_listener_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id,
 			 struct pg_error *err) PG_MUST_CHECK;
-/* Forgets in which namespaces of the Environment a listener has been seen. */
+/* Says that the Environment has a listener in the namespace with the cookie. Without it the hooks
+ * find that out at the first query, so failing (the table is full) is no error. */
+void pg_dns_served_add(struct pg_kernel *kernel, uint64_t env_id, uint64_t netns_cookie);
+/* Forgets in which namespaces the Environment has, or had, a listener. */
 void pg_dns_forget(struct pg_kernel *kernel, uint64_t env_id);
 
 /*

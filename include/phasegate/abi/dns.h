@@ -33,8 +33,17 @@ struct pg_dns_listener {
 PG_ASSERT_SIZE(struct pg_dns_listener, 8);
 
 /*
- * Key of pg_dns_served: a listener has been seen in this namespace of the Environment. If none is
- * there any more, user space has died: asking fails at once (ECONNREFUSED) and is not parked.
+ * The socket mark (SO_MARK) of all listeners, which accepted sockets inherit too: a process knows
+ * only its own Environments' by the storage, and those of another process by this. Its bits are in
+ * no mask of firewall marks that is in common use.
+ */
+#define PG_DNS_LISTENER_MARK 0x3047
+
+/*
+ * Key of pg_dns_served: there is a listener in this namespace of the Environment. User space enters
+ * it, and the hooks do when they see one, since user space cannot tell the cookie before
+ * Linux 5.14. If none is there any more, user space has died: asking fails at once (ECONNREFUSED)
+ * and is not parked.
  */
 struct pg_dns_served_key {
 	__u64 env_id;
