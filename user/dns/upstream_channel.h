@@ -2,7 +2,8 @@
 /*
  * The c-ares channels of one server. Private to upstream. A channel closes its sockets when it has
  * nothing under way; to have the port change under load, too, another channel takes over after
- * PG_CHANNEL_QUERIES, and the old one runs dry.
+ * PG_CHANNEL_QUERIES, and the old one runs dry. The socket for what is asked next is made while
+ * nobody waits for an answer.
  */
 #pragma once
 
@@ -41,6 +42,9 @@ struct pg_channels {
 	struct pg_channels_options options;
 	int socket_error; /* 0, or the negative errno of the last socket that could not be made */
 	unsigned int current;
+	/* A UDP socket, neither bound nor connected yet, registered as of the channel; -1: none */
+	int spare_fd;
+	const struct pg_channel *spare_of;
 	struct pg_channel list[PG_CHANNELS_MAX];
 };
 
