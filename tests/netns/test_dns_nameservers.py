@@ -240,12 +240,25 @@ class TheEnvironmentsOwn(DnsTest):
         docker.host("db", A4)
         self.server.host("db", D4)
         self.server.host(NAME, A6)
-        inside = self.start(policy(run=allowlist(NAME, "db")), "--resolver", R4)
+        own = self.file("own.conf", "nameserver 127.0.0.11\n")
+        inside = self.client(policy(run=allowlist(NAME, "db")), "--resolv-conf", own)
         self.assert_resolves(inside, "db", A4)
         self.assert_resolves(inside, NAME, A6)
         self.assertEqual(set(docker.names()), {"db"})
         self.assertNotIn("db", self.server.names())
         self.assert_refused(inside, D4)
+        self.assertEqual(len(inside.warnings("environment_resolver")), 1)
+
+    def test_names_of_one_label_without_being_told(self):
+        """Who can listen on an address of /etc/resolv.conf inside must not answer for it."""
+        inner = self.nameserver(("127.0.0.11",))
+        inner.host("db", D4)
+        self.server.host("db", A4)
+        inside = self.start(policy(run=allowlist("db")), "--resolver", R4)
+        self.assert_resolves(inside, "db", A4)
+        self.assertEqual(inner.names(), [])
+        self.assert_refused(inside, D4)
+        self.assertEqual(inside.warnings("environment_resolver"), [])
 
     def test_in_the_namespace_of_the_query(self):
         inside = self.start(policy(run=allowlist(NAME)), "--resolver", "environment",

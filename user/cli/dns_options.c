@@ -122,15 +122,17 @@ int pg_dns_options_setting(struct pg_dns_options *options, const char *argument,
 
 int pg_dns_options_complete(struct pg_dns_options *options, struct pg_error *err)
 {
-	int error = pg_resolv_conf_read(NULL, options->own_resolvers, PG_NAMESERVERS_MAX,
-					&options->own_resolver_count, err);
+	int error = 0;
 
-	if (error && !options->resolver_count)
-		return pg_error_prefix(err, "the policy has host names; name a nameserver with"
-					    " --resolver ADDR[:PORT]");
-	if (options->environment || options->resolver_count)
-		return 0;
-	memcpy(options->resolvers, options->own_resolvers, sizeof(options->resolvers));
-	options->resolver_count = options->own_resolver_count;
-	return 0;
+	/* Never without being asked for: who controls a namespace can answer in their place. */
+	if (options->environment || options->resolv_conf)
+		error = pg_resolv_conf_read(options->resolv_conf, options->own_resolvers,
+					    PG_NAMESERVERS_MAX, &options->own_resolver_count, err);
+	if (error || options->environment || options->resolver_count)
+		return error;
+	error = pg_resolv_conf_read(NULL, options->resolvers, PG_NAMESERVERS_MAX,
+				    &options->resolver_count, err);
+	return error ? pg_error_prefix(err, "the policy has host names; name a nameserver with"
+					    " --resolver ADDR[:PORT]")
+		     : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --resolver, --hosts and --dns: how the names of a policy are resolved. */
+/* --resolver, --resolv-conf, --hosts and --dns: how the names of a policy are resolved. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,6 +14,7 @@ struct pg_dns_options {
 	bool environment; /* --resolver environment: there are no others than the own ones */
 	struct pg_endpoint own_resolvers[PG_NAMESERVERS_MAX];
 	size_t own_resolver_count;
+	const char *resolv_conf; /* NULL: not given */
 	const char *hosts;
 	struct pg_dns_settings settings;
 };
@@ -36,7 +37,8 @@ int pg_dns_options_setting(struct pg_dns_options *options, const char *argument,
 			   struct pg_error *err) PG_MUST_CHECK;
 
 /*
- * For a policy that has names: without --resolver takes those of /etc/resolv.conf, which also names
- * the Environment's own ones. -ENOENT if there is nobody to ask.
+ * For a policy that has names: reads the Environment's own nameservers, if they are wanted (from
+ * .resolv_conf; with .environment from /etc/resolv.conf without it), and, if no others are given,
+ * those of the host. -ENOENT if there is nobody to ask.
  */
 int pg_dns_options_complete(struct pg_dns_options *options, struct pg_error *err) PG_MUST_CHECK;

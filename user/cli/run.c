@@ -30,7 +30,11 @@ static void print_help(void)
 	      "  --resolver ADDR[:PORT]    trusted nameserver for host names in the policy, up to\n"
 	      "                            three times (default: those of /etc/resolv.conf); an\n"
 	      "                            IPv6 address with a port is written [ADDR]:PORT;\n"
-	      "                            \"environment\": those of /etc/resolv.conf, asked from\n"
+	      "                            \"environment\": those of --resolv-conf, or else of\n"
+	      "                            /etc/resolv.conf, asked as said there\n"
+	      "  --resolv-conf FILE        the Environment's own resolv.conf, read at the start; "
+	      "its\n"
+	      "                            nameservers are asked for names of one label, from\n"
 	      "                            inside the command's network namespace\n"
 	      "  --hosts FILE              names of this hosts file have these addresses\n"
 	      "  --dns KEY=VALUE           floor, grace (seconds), wildcard-budget (names a\n"
@@ -79,11 +83,11 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 
 	if (pg_policy_has_names(policy) && pg_dns_options_complete(&options->dns, &err))
 		return fail(report, "no_resolver", PG_EXIT_USAGE, &err);
-	if (options->dns.environment && pg_policy_has_names(policy))
+	if (options->dns.own_resolver_count)
 		run_report_warning(
 			report, "environment_resolver",
-			"the nameservers of /etc/resolv.conf are trusted as they are now:"
-			" whoever can write that file can open any address");
+			"the nameservers of the Environment's own resolv.conf are trusted, and"
+			" asked where the workload may answer in their place");
 	environment_options.resolver_count = options->dns.resolver_count;
 	environment_options.own_resolver_count = options->dns.own_resolver_count;
 	/* From here on a signal cannot end this process half-way: it is read when there is time. */

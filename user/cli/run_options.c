@@ -13,6 +13,7 @@ enum run_option {
 	RUN_PHASE,
 	RUN_CGROUP,
 	RUN_RESOLVER,
+	RUN_RESOLV_CONF,
 	RUN_HOSTS,
 	RUN_DNS,
 	RUN_JSON,
@@ -27,6 +28,7 @@ static const struct option long_options[] = {
 	{"phase", required_argument, NULL, RUN_PHASE},
 	{"cgroup", required_argument, NULL, RUN_CGROUP},
 	{"resolver", required_argument, NULL, RUN_RESOLVER},
+	{"resolv-conf", required_argument, NULL, RUN_RESOLV_CONF},
 	{"hosts", required_argument, NULL, RUN_HOSTS},
 	{"dns", required_argument, NULL, RUN_DNS},
 	{"json", no_argument, NULL, RUN_JSON},
@@ -73,6 +75,8 @@ static int parse_option(struct run_options *options, int option, char *value, st
 		return set_once(&options->cgroup, value, "--cgroup", err);
 	case RUN_RESOLVER:
 		return pg_dns_options_resolver(&options->dns, value, err);
+	case RUN_RESOLV_CONF:
+		return set_once(&options->dns.resolv_conf, value, "--resolv-conf", err);
 	case RUN_HOSTS:
 		return pg_dns_options_hosts(&options->dns, value, err);
 	case RUN_DNS:
