@@ -3,7 +3,8 @@
  * DNS in the path: what is meant for a nameserver goes to Phasegate's listener in the same network
  * namespace (abi/dns.h). connect and sendmsg write the listener into the sockaddr, recvmsg and
  * getpeername show the nameserver again, and egress knows the listener by its socket. Where user
- * space does not listen yet, it is told, and the query waits.
+ * space does not listen yet, it is told, and the query waits; setsockopt takes care that the client
+ * does not hear of that.
  */
 #pragma once
 
@@ -16,6 +17,12 @@
 /* A DNS message is never shorter than its header. */
 #define PG_DNS_HEADER_BYTES 12
 #define PG_UDP_HEADER_BYTES 8
+
+/* Macros in the kernel, so that its type information lacks them. */
+#define PG_SOL_IP	0
+#define PG_SOL_IPV6	41
+#define PG_IP_RECVERR	11
+#define PG_IPV6_RECVERR 25
 
 static __always_inline bool pg_endpoint_is(const struct pg_endpoint *endpoint,
 					   const struct pg_addr *addr, __be16 port)
@@ -31,6 +38,17 @@ static __always_inline bool pg_dns_is_listener(const struct pg_header *header,
 		pg_endpoint_is(&header->listener[1], addr, port));
 }
 
+/* Whether the phase in force redirects DNS. */
+static __always_inline bool pg_dns_is_redirected(const struct pg_header *header)
+{
+	const struct pg_phase_slot *slot;
+
+	if (!(header->flags & PG_HEADER_DNS_LISTENER))
+		return false;
+	slot = pg_header_slot(header);
+	return slot && slot->flags & PG_PHASE_DNS_REDIRECT;
+}
+
 /*
  * Whether the sockaddr is to become the listener's, or is that already: a socket for IPv6 that is
  * connected to an IPv4 peer runs sendmsg4 with it at every send. What looks like a reply to a flow
@@ -39,12 +57,7 @@ static __always_inline bool pg_dns_is_listener(const struct pg_header *header,
 static __always_inline bool pg_dns_goes_to_listener(const struct pg_header *header,
 						    const struct pg_facts *facts)
 {
-	const struct pg_phase_slot *slot;
-
-	if (!(header->flags & PG_HEADER_DNS_LISTENER))
-		return false;
-	slot = pg_header_slot(header);
-	if (!slot || !(slot->flags & PG_PHASE_DNS_REDIRECT) || facts->bits & PG_FACT_INBOUND)
+	if (!pg_dns_is_redirected(header) || facts->bits & PG_FACT_INBOUND)
 		return false;
 	if (facts->protocol != IPPROTO_UDP && facts->protocol != IPPROTO_TCP)
 		return false;
@@ -241,4 +254,49 @@ static __always_inline void pg_dns_park(struct __sk_buff *skb, const struct pg_h
 	return;
 lost:
 	__sync_fetch_and_add(&counters->events_lost, 1);
+}
+
+/* Whether the call turns on that the socket hears of errors, as the kernel reads its value. */
+static __always_inline bool pg_sets_recverr(struct bpf_sockopt *ctx, const struct bpf_sock *sk)
+{
+	const bool ipv4 = ctx->level == PG_SOL_IP && ctx->optname == PG_IP_RECVERR;
+	const __u32 *value = ctx->optval;
+	const __s32 size = ctx->optlen;
+
+	if (!ipv4 && (ctx->level != PG_SOL_IPV6 || ctx->optname != PG_IPV6_RECVERR ||
+		      sk->family != PG_AF_INET6))
+		return false;
+	if ((const void *)(value + 1) > ctx->optval_end)
+		return false;
+	if (size >= (__s32)sizeof(*value))
+		return *value;
+	return ipv4 && size > 0 && *(const __u8 *)value;
+}
+
+/*
+ * Whether a socket must not hear of errors. With IP_RECVERR, which glibc's resolver sets, the send
+ * of a query that waits for its listener would fail (ENOBUFS), and so would the lookup. The option
+ * comes before the query, so that user space may as well open the listener now.
+ */
+static __always_inline bool pg_dns_ignores_recverr(struct bpf_sockopt *ctx,
+						   const struct pg_header *header,
+						   struct pg_counters *counters)
+{
+	struct pg_facts facts = {.protocol = IPPROTO_UDP};
+	struct bpf_sock *sk = ctx->sk;
+	struct pg_dns_served_key key;
+	struct pg_mark *mark;
+
+	if (!sk || !pg_sets_recverr(ctx, sk) || !pg_header_valid(header) ||
+	    !pg_dns_is_redirected(header))
+		return false;
+	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
+	if (!mark || mark->kind != PG_MARK_DATAGRAM)
+		return false;
+	key = (struct pg_dns_served_key){.env_id = header->env_id, .netns = mark->netns};
+	if (bpf_map_lookup_elem(&pg_dns_served, &key))
+		return false;
+	facts.netns = mark->netns;
+	pg_report(header, &facts, PG_EVENT_UNSERVED, PG_REASON_LISTENER, counters);
+	return true;
 }

@@ -22,8 +22,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Values that a cgroup hook returns. */
 #define PG_HOOK_DENY  0
 #define PG_HOOK_ALLOW 1
-/* Of egress: the packet goes nowhere, but sending it succeeds (unless the socket has IP_RECVERR).
- */
+/* Of egress: the packet goes nowhere, but sending it succeeds (unless the socket has IP_RECVERR,
+ * see pg_setsockopt). */
 #define PG_HOOK_TAKE  2
 
 /*
@@ -432,4 +432,21 @@ SEC("cgroup/getpeername6")
 int pg_getpeername6(struct bpf_sock_addr *ctx)
 {
 	return pg_show_server6(ctx);
+}
+
+/* Values of optlen that the kernel takes for something else than a size: the call succeeds and does
+ * nothing; or it reads what the application gave, and not the hook's copy, which ends with a page.
+ */
+#define PG_SOCKOPT_IGNORE    (-1)
+#define PG_SOCKOPT_UNTOUCHED 0
+
+SEC("cgroup/setsockopt")
+int pg_setsockopt(struct bpf_sockopt *ctx)
+{
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
+	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
+
+	ctx->optlen = pg_dns_ignores_recverr(ctx, header, counters) ? PG_SOCKOPT_IGNORE
+								    : PG_SOCKOPT_UNTOUCHED;
+	return PG_HOOK_ALLOW;
 }

@@ -252,6 +252,22 @@ struct bpf_sock_ops {
 	__u64 skb_hwtstamp;
 };
 
+struct bpf_sockopt {
+	union {
+		struct bpf_sock *sk;
+	};
+	union {
+		void *optval;
+	};
+	union {
+		void *optval_end;
+	};
+	__s32 level;
+	__s32 optname;
+	__s32 optlen;
+	__s32 retval;
+};
+
 enum {
 	IPPROTO_IP = 0,
 	IPPROTO_ICMP = 1,

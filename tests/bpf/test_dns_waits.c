@@ -271,24 +271,6 @@ static void try_others(struct bench *bench)
 	check_group(check, "no one else is waited for");
 }
 
-/* The kernel tells a socket with IP_RECVERR of every drop, so it knows that it has to ask again. */
-static void try_recverr(struct bench *bench)
-{
-	const struct world_name to = world_name("192.0.2.53", 53);
-	const int on = 1;
-	int fd, error;
-
-	world_unshare();
-	fd = world_client(&bench->world, AF_INET, SOCK_DGRAM, 0);
-	setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof(on));
-	error = world_send(fd, &to, QUERY);
-	CHECK(&bench->check, error == ENOBUFS, "send: %s", strerror(error));
-	world_take_events(&bench->world);
-	CHECK(&bench->check, find(&bench->world, PG_EVENT_PARKED), "not parked");
-	close(fd);
-	check_group(&bench->check, "a socket with IP_RECVERR");
-}
-
 /* A ring that is full loses what waits, and says so. */
 static void try_full_ring(struct bench *bench)
 {
@@ -324,7 +306,6 @@ int main(void)
 	world_switch(&bench.world, WORLD_PUBLIC);
 	try_datagram(&bench, AF_INET, "192.0.2.53", true);
 	check_group(&bench.check, "public");
-	try_recverr(&bench);
 	try_full_ring(&bench);
 	world_close(&bench.world);
 	return check_end(&bench.check);

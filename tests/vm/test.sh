@@ -24,7 +24,7 @@ fi
 
 # The programs' own tests of what this kernel has to do for them: close connections on request,
 # redirect DNS, and tell connected sockets from others.
-for program in sockets_close bpf_dns bpf_dns_waits bpf_draining; do
+for program in sockets_close bpf_dns bpf_dns_waits bpf_dns_recverr bpf_draining; do
 	if "/$program"; then
 		echo "ok     $program"
 	else

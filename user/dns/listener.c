@@ -217,13 +217,14 @@ static int open_there(struct pg_listener *listener, bool ipv6_required, struct p
 		pg_error_prefix(err, "DNS listener");
 		return r;
 	}
+	/* Where the socket for UDP over IPv4 is, the namespace counts as served (abi/dns.h). */
 	r = set_lo_up(lo, err);
-	if (r == 0)
-		r = open_socket(listener, PG_LISTENER_UDP4, lo, err);
 	if (r == 0)
 		r = open_socket(listener, PG_LISTENER_TCP4, lo, err);
 	if (r == 0)
 		r = open_ipv6(listener, lo, ipv6_required, err);
+	if (r == 0)
+		r = open_socket(listener, PG_LISTENER_UDP4, lo, err);
 	if (r < 0)
 		return r;
 	if (getsockopt(listener->sockets[PG_LISTENER_UDP4], SOL_SOCKET, SO_NETNS_COOKIE,

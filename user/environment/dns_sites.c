@@ -46,9 +46,20 @@ static int mark_socket(void *userdata, int fd, struct pg_error *err)
 	return pg_dns_listener_mark(environment->host->kernel, fd, environment->header.env_id, err);
 }
 
+/* From now on sockets there may hear of errors: what they send is delivered. */
+static void declare_served(const struct pg_site *site)
+{
+	const struct pg_environment *environment = site->dns->environment;
+	const uint64_t cookie = pg_listener_netns_cookie(site->listener);
+
+	if (cookie)
+		pg_dns_served_add(environment->host->kernel, environment->header.env_id, cookie);
+}
+
 static void close_listener(struct pg_site *site)
 {
 	struct pg_dns *dns = site->dns;
+	const struct pg_site *other;
 
 	if (!site->listener)
 		return;
@@ -59,6 +70,9 @@ static void close_listener(struct pg_site *site)
 	site->listener = NULL;
 	/* So that a query is parked until there is a listener again. */
 	pg_dns_forget(dns->environment->host->kernel, dns->environment->header.env_id);
+	LIST_FOREACH (other, &dns->sites, link)
+		if (other->listener)
+			declare_served(other);
 }
 
 static void warn_site(struct pg_site *site, const char *code, struct pg_error *err)
@@ -99,11 +113,13 @@ static int open_listener(struct pg_site *site, bool ipv6_required, struct pg_err
 	site->source = (struct pg_source){process_listener, site};
 	error = pg_host_add_source(site->dns->environment->host, pg_listener_fd(site->listener),
 				   EPOLLIN, &site->source, err);
-	if (!error)
-		return 0;
-	pg_listener_close(site->listener);
-	site->listener = NULL;
-	return error;
+	if (error) {
+		pg_listener_close(site->listener);
+		site->listener = NULL;
+		return error;
+	}
+	declare_served(site);
+	return 0;
 }
 
 static int add_site(struct pg_dns *dns, int netns_fd, struct pg_site **ret_site,

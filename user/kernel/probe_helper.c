@@ -35,6 +35,7 @@ void pg_probe_helpers(struct pg_probe *probe)
 	static const struct helper helpers[] = {
 #define SKB  BPF_PROG_TYPE_CGROUP_SKB
 #define ADDR BPF_PROG_TYPE_CGROUP_SOCK_ADDR
+#define OPT  BPF_PROG_TYPE_CGROUP_SOCKOPT
 		{"helper.sk_storage_get", "5.2", SKB, BPF_FUNC_sk_storage_get, false},
 		{"helper.get_local_storage", "4.19", SKB, BPF_FUNC_get_local_storage, false},
 		{"helper.sk_lookup_tcp", "4.20", SKB, BPF_FUNC_sk_lookup_tcp, false},
@@ -48,8 +49,11 @@ void pg_probe_helpers(struct pg_probe *probe)
 		{"helper.connect.sk_lookup_udp", "5.2", ADDR, BPF_FUNC_sk_lookup_udp, false},
 		{"helper.connect.ringbuf_reserve", "5.8", ADDR, BPF_FUNC_ringbuf_reserve, false},
 		{"helper.connect.set_retval", "5.18", ADDR, BPF_FUNC_set_retval, true},
+		{"helper.setsockopt.sk_storage_get", "5.3", OPT, BPF_FUNC_sk_storage_get, false},
+		{"helper.setsockopt.ringbuf_reserve", "5.8", OPT, BPF_FUNC_ringbuf_reserve, false},
 #undef SKB
 #undef ADDR
+#undef OPT
 	};
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(helpers); i++) {

@@ -59,6 +59,8 @@ static struct program_kind kind_of(enum pg_hook hook)
 	case PG_HOOK_GETPEERNAME6:
 		return (struct program_kind){BPF_PROG_TYPE_CGROUP_SOCK_ADDR,
 					     BPF_CGROUP_INET6_GETPEERNAME};
+	case PG_HOOK_SETSOCKOPT:
+		return (struct program_kind){BPF_PROG_TYPE_CGROUP_SOCKOPT, BPF_CGROUP_SETSOCKOPT};
 	case PG_HOOK_COUNT:
 		break;
 	}

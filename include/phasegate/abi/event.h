@@ -11,7 +11,8 @@ enum pg_event_kind {
 	 * in between. Left alone it would retry for two minutes; user space destroys it.
 	 */
 	PG_EVENT_STRANDED = 1,
-	/* A nameserver is asked in the namespace .netns, where no listener is: open one. */
+	/* A nameserver is asked, or is about to be, in the namespace .netns, where no listener is:
+	 * open one. .remote is zero if it is not known yet. */
 	PG_EVENT_UNSERVED = 2,
 	/* The same, with the UDP query (struct pg_event_parked), which has not been delivered. */
 	PG_EVENT_PARKED = 3,

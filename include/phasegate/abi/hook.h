@@ -23,7 +23,8 @@
 	X(RECVMSG4, pg_recvmsg4, PG_HOOK_FOR_DNS) \
 	X(RECVMSG6, pg_recvmsg6, PG_HOOK_FOR_DNS) \
 	X(GETPEERNAME4, pg_getpeername4, PG_HOOK_FOR_DNS) \
-	X(GETPEERNAME6, pg_getpeername6, PG_HOOK_FOR_DNS)
+	X(GETPEERNAME6, pg_getpeername6, PG_HOOK_FOR_DNS) \
+	X(SETSOCKOPT, pg_setsockopt, PG_HOOK_FOR_DNS)
 
 #define PG_HOOK_FOR_DNS (1U << 0)
 
