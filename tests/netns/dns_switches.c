@@ -5,7 +5,8 @@
  * The phases allow *.a.test and *.b.test in turn; the nameserver gives every name below them an
  * address of its own. Four clients resolve new names of both all the time, and send to each new
  * address at once and to older ones. A payload is a leak if its send call began after the return of
- * the switch to a phase that forbids its name, and it arrived before the next switch began.
+ * the switch to a phase that forbids its name, and it arrived before the next switch began. An
+ * answer is a leak if it went out in such a time, also to a question from before the switch.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -36,6 +37,14 @@ struct message {
 	uint32_t side, age; /* age 0: to the address of an answer that has just come */
 };
 
+#define ANSWERS 65536
+
+/* That a name has an address: when it went out. */
+struct answer {
+	uint64_t sent_ns;
+	uint32_t side;
+};
+
 struct tally {
 	atomic_ulong resolved[SIDES], refused[SIDES], sent[SIDES], denied[SIDES], silent;
 };
@@ -43,16 +52,48 @@ struct tally {
 struct shared {
 	atomic_int stop;
 	struct tally tallies[CLIENTS];
+	atomic_uint answer_counts[CLIENTS];
+	struct answer answers[CLIENTS][ANSWERS];
 };
 
 struct change {
 	uint64_t began_ns, returned_ns;
 };
 
+/* recvmsg() with the kernel's time stamp, the time of sending on loopback; counts what the socket
+ * had no room for. */
+static ssize_t receive(int fd, void *data, size_t room, uint64_t *ret_when, uint32_t *overflows)
+{
+	struct iovec part = {data, room};
+	char control[256];
+	struct msghdr header = {.msg_iov = &part,
+				.msg_iovlen = 1,
+				.msg_control = control,
+				.msg_controllen = sizeof(control)};
+	ssize_t size = recvmsg(fd, &header, MSG_DONTWAIT);
+
+	if (size < 0)
+		return size;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c)) {
+		struct timespec stamp;
+
+		if (c->cmsg_type == SO_RXQ_OVFL) {
+			memcpy(overflows, CMSG_DATA(c), sizeof(uint32_t));
+		} else if (c->cmsg_type == SCM_TIMESTAMPNS) {
+			memcpy(&stamp, CMSG_DATA(c), sizeof(stamp));
+			*ret_when =
+				(uint64_t)stamp.tv_sec * PG_NSEC_PER_SEC + (uint64_t)stamp.tv_nsec;
+		}
+	}
+	return size;
+}
+
 /* ---- the clients, in the Environment */
 
 struct client {
 	struct tally *tally;
+	struct answer *answers;
+	atomic_uint *answer_count;
 	int dns, out;
 	uint16_t id;
 	uint32_t known[SIDES][REMEMBER]; /* network order; 0: none */
@@ -84,7 +125,9 @@ static uint32_t resolve(struct client *client, unsigned int name, unsigned int s
 	uint8_t packet[512];
 	size_t size = build_query(packet, ++client->id, name, side);
 	struct pollfd ready = {.fd = client->dns, .events = POLLIN};
-	uint32_t address;
+	uint32_t address, overflows;
+	unsigned int count;
+	uint64_t when = 0;
 	ssize_t got;
 
 	if (send(client->dns, packet, size, 0) < 0)
@@ -94,13 +137,18 @@ static uint32_t resolve(struct client *client, unsigned int name, unsigned int s
 			atomic_fetch_add(&client->tally->silent, 1);
 			return 0;
 		}
-		got = recv(client->dns, packet, sizeof(packet), 0);
+		got = receive(client->dns, packet, sizeof(packet), &when, &overflows);
 	} while (got < 12 || packet[0] != client->id >> 8 || packet[1] != (client->id & 0xff));
 	if ((packet[3] & 15) || packet[7] != 1) {
 		atomic_fetch_add(&client->tally->refused[side], 1);
 		return 0;
 	}
 	atomic_fetch_add(&client->tally->resolved[side], 1);
+	count = atomic_load(client->answer_count);
+	if (count == ANSWERS)
+		fail("more answers than there is room for");
+	client->answers[count] = (struct answer){when, side};
+	atomic_store(client->answer_count, count + 1);
 	/* One record, and nothing after it: without EDNS the address is at the end. */
 	memcpy(&address, packet + got - 4, 4);
 	return address;
@@ -140,12 +188,16 @@ static int run_client(char **argv)
 {
 	struct shared *shared = shared_open(argv[2], sizeof(*shared));
 	unsigned int number = (unsigned int)strtoul(argv[3], NULL, 10);
-	struct client client = {.tally = &shared->tallies[number]};
+	struct client client = {.tally = &shared->tallies[number],
+				.answers = shared->answers[number],
+				.answer_count = &shared->answer_counts[number]};
 	struct sockaddr_storage to;
+	int one = 1;
 	socklen_t size = endpoint("203.0.113.53", 53, &to);
 
 	client.dns = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	client.out = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	setsockopt(client.dns, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof(one));
 	if (connect(client.dns, (struct sockaddr *)&to, size) < 0)
 		fail("connecting to the nameserver: %s", strerror(errno));
 	for (unsigned int i = 0; !atomic_load(&shared->stop); i++) {
@@ -160,6 +212,7 @@ static int run_client(char **argv)
 
 struct judgement {
 	size_t count, leaks, crossed, during, allowed[SIDES], fresh[SIDES];
+	size_t answers, late;
 	uint32_t overflows;
 };
 
@@ -213,32 +266,30 @@ static void judge(struct judgement *judgement, const struct change *changes, siz
 static void judge_all(struct judgement *judgement, int fd, const struct change *changes,
 		      size_t count)
 {
-	for (;;) {
-		struct message message;
-		struct iovec part = {&message, sizeof(message)};
-		char control[256];
-		struct msghdr header = {.msg_iov = &part,
-					.msg_iovlen = 1,
-					.msg_control = control,
-					.msg_controllen = sizeof(control)};
-		uint64_t when = 0;
+	struct message message;
+	uint64_t when = 0;
 
-		if (recvmsg(fd, &header, MSG_DONTWAIT) != sizeof(message))
-			return;
-		for (struct cmsghdr *c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c)) {
-			struct timespec stamp;
-
-			if (c->cmsg_type == SO_RXQ_OVFL) {
-				memcpy(&judgement->overflows, CMSG_DATA(c), sizeof(uint32_t));
-			} else if (c->cmsg_type == SCM_TIMESTAMPNS) {
-				memcpy(&stamp, CMSG_DATA(c), sizeof(stamp));
-				when = (uint64_t)stamp.tv_sec * PG_NSEC_PER_SEC +
-				       (uint64_t)stamp.tv_nsec;
-			}
-		}
+	while (receive(fd, &message, sizeof(message), &when, &judgement->overflows) ==
+	       sizeof(message)) {
 		if (message.side >= SIDES)
 			fail("not a payload of ours");
 		judge(judgement, changes, count, &message, when);
+	}
+}
+
+static void judge_answers(struct judgement *judgement, const struct shared *shared,
+			  const struct change *changes, size_t count)
+{
+	for (int i = 0; i < CLIENTS; i++) {
+		for (unsigned int n = 0; n < shared->answer_counts[i]; n++) {
+			const struct answer *answer = &shared->answers[i][n];
+			long last = change_before(changes, count, answer->sent_ns);
+
+			judgement->answers++;
+			if ((last < 0 || answer->sent_ns > changes[last].returned_ns) &&
+			    answer->side != side_in_force(last))
+				judgement->late++;
+		}
 	}
 }
 
@@ -295,6 +346,10 @@ static void report(const struct judgement *judgement, struct shared *shared, siz
 	       "questions"
 	       " without an answer in time %lu\n",
 	       resolved[0], resolved[1], refused[0], refused[1], denied[0], denied[1], silent);
+	printf("%zu answers with an address, %zu of them when the phase forbade the name\n",
+	       judgement->answers, judgement->late);
+	if (judgement->late)
+		fail("an answer went out that the phase in force forbids");
 	if (judgement->leaks || judgement->overflows)
 		fail("a payload arrived where the phase forbids it, or the proof has gaps");
 	for (int side = 0; side < SIDES; side++) {
@@ -348,6 +403,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < CLIENTS; i++)
 		waitpid(pids[i], NULL, 0);
 	judge_all(&judgement, fd, changes, count);
+	judge_answers(&judgement, shared, changes, count);
 	report(&judgement, shared, count);
 	confine_end(&confinement);
 	free(changes);

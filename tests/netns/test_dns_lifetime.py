@@ -60,7 +60,7 @@ class Lifetime(DnsTest):
     def test_asking_again_prolongs(self):
         self.server.host(WWW, A4, ttl=1)
         inside = self.start(WWW)
-        until = time.monotonic() + 5
+        until = time.monotonic() + 4
         while time.monotonic() < until:
             self.learn(inside, WWW)
             self.assertEqual(inside("attempt", A4)[A4], "ok")
@@ -89,7 +89,7 @@ class Lifetime(DnsTest):
             self.assertEqual(inside("open_datagrams", "udp" + address, address)["errno"], "")
         for address in (A4, A6):
             self.wait_refused(inside, address, learned)
-        until = time.monotonic() + 3
+        until = time.monotonic() + 2.5
         while time.monotonic() < until:
             for address in (A4, A6):
                 for kind in ("tcp", "udp"):
@@ -106,23 +106,25 @@ class Lifetime(DnsTest):
         self.server.host(WWW, A4, ttl=1)
         self.server.host(OTHER, A4, ttl=4)
         self.server.host("third.example.com", B4, ttl=1)
+        started = []
         for order in ((WWW, OTHER), (OTHER, WWW)):
-            with self.subTest(order=order):
-                inside = self.start(WWW, OTHER, "third.example.com")
-                for name in order:
-                    learned = self.learn(inside, name)
-                self.learn(inside, "third.example.com")
-                self.wait_refused(inside, B4, learned)
-                self.assert_connects(inside, A4)
-                self.assertGreater(self.wait_refused(inside, A4, learned), 3.5)
+            inside = self.start(WWW, OTHER, "third.example.com")
+            for name in (*order, "third.example.com"):
+                learned = self.learn(inside, name)
+            started.append((inside, learned))
+        for inside, learned in started:
+            self.wait_refused(inside, B4, learned)
+            self.assert_connects(inside, A4)
+        for inside, learned in started:
+            self.assertGreater(self.wait_refused(inside, A4, learned), 3.5)
 
     def test_expired_addresses_make_room(self):
         """Three times as many as fit at once; the one that is in use stays."""
-        inside = self.client(policy(run=allowlist("*.fresh.example.com", WWW)), "--dns", "floor=1",
-                             "--dns", "grace=1", "--dns", "addresses=20")
         self.server.rule("*.fresh.example.com", lambda name, kind, _: [
             a(name, f"198.18.40.{name[1:].split('.')[0]}", 0)] if kind == "A" else [])
         self.server.host(WWW, A4, ttl=0)
+        inside = self.client(policy(run=allowlist("*.fresh.example.com", WWW)), "--dns", "floor=1",
+                             "--dns", "grace=1", "--dns", "addresses=20")
         self.learn(inside, WWW)
         self.assertEqual(inside("open_stream", "kept", A4)["errno"], "")
 
