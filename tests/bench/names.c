@@ -17,10 +17,9 @@
 /* A round of names is shorter than one of the other work: there are more kinds of it. */
 #define SLICE_PART 4
 
+/* In microseconds. */
 struct lookups {
-	double *took_us; /* of all rounds */
-	size_t count;
-	double median[BENCH_ROUNDS];
+	double median[BENCH_ROUNDS], p99[BENCH_ROUNDS];
 };
 
 struct floods {
@@ -36,22 +35,11 @@ struct names {
 static struct names_result *result;
 static char result_path[64];
 
-static void allocate(struct names *names, unsigned int rounds)
+static void share(void)
 {
 	result = shared_create(sizeof(*result));
 	snprintf(result_path, sizeof(result_path), "%s", shared_path());
 	result->next = NAMES_CACHED + 1;
-	for (size_t i = 0; i < NAMES_LOOKUPS; i++) {
-		names->lookups[i].took_us = malloc((size_t)rounds * sizeof(result->took_us));
-		if (!names->lookups[i].took_us)
-			fail("not enough memory for the results");
-	}
-}
-
-static void release(struct names *names)
-{
-	for (size_t i = 0; i < NAMES_LOOKUPS; i++)
-		free(names->lookups[i].took_us);
 }
 
 /* Each has room for 65,536 addresses. */
@@ -162,10 +150,8 @@ static void run_round(struct names *names, size_t round, const struct bench_opti
 
 		run(&names_lookups[number], NAMES_GROUP_LOOKUPS, number, options, machine,
 		    confined);
-		memcpy(lookups->took_us + lookups->count, result->took_us,
-		       result->samples * sizeof(*result->took_us));
-		lookups->count += result->samples;
 		lookups->median[round] = quartiles_of(result->took_us, result->samples).median;
+		lookups->p99[round] = percentile_of(result->took_us, result->samples, 0.99);
 	}
 	for (size_t turn = 0; turn < NAMES_FLOODS; turn++) {
 		const size_t number = (round + turn) % NAMES_FLOODS;
@@ -184,34 +170,47 @@ static void run_round(struct names *names, size_t round, const struct bench_opti
 	}
 }
 
-static void print_lookups(FILE *out, struct names *names, const struct bench_options *options)
+static void print_added(FILE *out, const double *with, const double *without, size_t count)
 {
-	double medians[NAMES_LOOKUPS], p99[NAMES_LOOKUPS], added[BENCH_ROUNDS];
+	double added[BENCH_ROUNDS];
+	struct quartiles quartiles;
 
-	fprintf(out, "One lookup after another, in microseconds; \"added\" is the difference from "
-		     "the same"
-		     " server asked directly over the same protocol: of the medians, round by "
-		     "round (with"
-		     " quartiles), and of the p99.\n\n"
-		     "| lookup | median | p99 | added to the median | added to the p99 |\n"
-		     "|---|---|---|---|---|\n");
+	for (size_t i = 0; i < count; i++)
+		added[i] = with[i] - without[i];
+	quartiles = quartiles_of(added, count);
+	fprintf(out, " %.1f (%.1f to %.1f) |", quartiles.median, quartiles.low, quartiles.high);
+}
+
+static double median_of(const double *values, size_t count)
+{
+	double sorted[BENCH_ROUNDS];
+
+	memcpy(sorted, values, count * sizeof(*values));
+	return quartiles_of(sorted, count).median;
+}
+
+static void print_lookups(FILE *out, const struct names *names, const struct bench_options *options)
+{
+	fputs("One lookup after another, in microseconds: medians of the rounds' medians and p99."
+	      " \"Added\" is the difference from the same server asked directly over the same"
+	      " protocol, round by round, with quartiles.\n\n"
+	      "| lookup | median | p99 | added to the median | added to the p99 |\n"
+	      "|---|---|---|---|---|\n",
+	      out);
 	for (size_t i = 0; i < NAMES_LOOKUPS; i++) {
-		struct lookups *of = &names->lookups[i];
-		const size_t direct = names_direct(i);
-		struct quartiles quartiles;
+		const struct lookups *of = &names->lookups[i];
+		const struct lookups *direct = &names->lookups[names_direct(i)];
 
-		medians[i] = quartiles_of(of->took_us, of->count).median;
-		p99[i] = percentile_of(of->took_us, of->count, 0.99);
-		fprintf(out, "| %s | %.1f | %.1f |", names_lookups[i].name, medians[i], p99[i]);
-		if (direct == i) {
+		fprintf(out, "| %s | %.1f | %.1f |", names_lookups[i].name,
+			median_of(of->median, options->rounds),
+			median_of(of->p99, options->rounds));
+		if (of == direct) {
 			fputs(" | |\n", out);
 			continue;
 		}
-		for (size_t round = 0; round < options->rounds; round++)
-			added[round] = of->median[round] - names->lookups[direct].median[round];
-		quartiles = quartiles_of(added, options->rounds);
-		fprintf(out, " %.1f (%.1f-%.1f) | %.1f |\n", quartiles.median, quartiles.low,
-			quartiles.high, p99[i] - p99[direct]);
+		print_added(out, of->median, direct->median, options->rounds);
+		print_added(out, of->p99, direct->p99, options->rounds);
+		fputc('\n', out);
 	}
 }
 
@@ -257,7 +256,7 @@ void table_names(FILE *out, const struct bench_options *options, struct machine 
 
 	if (!names)
 		fail("not enough memory for the results");
-	allocate(names, options->rounds);
+	share();
 	fprintf(stderr, "bench: names\n");
 	for (size_t round = 0; round < options->rounds; round++)
 		run_round(names, round, options, machine, &confined);
@@ -268,6 +267,5 @@ void table_names(FILE *out, const struct bench_options *options, struct machine 
 	print_lookups(out, names, options);
 	print_floods(out, names, options);
 	print_connects(out, names);
-	release(names);
 	confined_destroy(&confined);
 }
