@@ -87,7 +87,7 @@ void pg_resolver_answer(struct pg_resolver *resolver, const struct pg_asking *as
 	struct pg_reply reply = {.rcode = answer->rcode, .answer = answer, .age = age};
 
 	if (answer->count == answer->chain)
-		reply.negative_ttl = lowered(answer->ttl, age);
+		reply.negative_ttl = answer->ttl;
 	resolver->stats.answered++;
 	resolver->stats.cached += asking->cached;
 	pg_resolver_reply(resolver, asking, &reply);

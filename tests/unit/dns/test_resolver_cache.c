@@ -94,6 +94,22 @@ Test(resolver_cache, what_is_not_there)
 	lab_stop(&lab, &server);
 }
 
+Test(resolver_cache, absence_grows_old)
+{
+	static struct fake_rule rules[] = {
+		{.name = "gone.example.com", .rcode = ns_r_nxdomain, .soa_minimum = 60},
+	};
+
+	start(rules, 1);
+	lab_ask(&lab, "gone.example.com", ns_t_a);
+	lab_idle(&lab, 1100);
+	lab_ask(&lab, "gone.example.com", ns_t_a);
+	cr_expect_eq(reply_record(&lab, 0).type, ns_t_soa);
+	cr_expect_eq(reply_record(&lab, 0).ttl, 59, "%u", reply_record(&lab, 0).ttl);
+	cr_expect_eq(rules[0].asked, 1);
+	lab_stop(&lab, &server);
+}
+
 /* Names that nobody answers. */
 static void ask_many(unsigned int first, unsigned int count)
 {
