@@ -83,6 +83,11 @@ int pg_cgroup_refuse_unfit(int cgroup_fd, const char *path, struct pg_error *err
 	return 0;
 }
 
+bool pg_cgroup_is_gone(int error)
+{
+	return error == -ENOENT || error == -ENODEV || error == -ESRCH;
+}
+
 static int walk(int cgroup_fd, unsigned int depth, pg_cgroup_visit visit, void *userdata)
 {
 	pg_autoclosedir DIR *dir = pg_dir_reopen(cgroup_fd);
@@ -99,8 +104,10 @@ static int walk(int cgroup_fd, unsigned int depth, pg_cgroup_visit visit, void *
 			continue;
 		child = openat(cgroup_fd, entry->d_name,
 			       O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (child < 0 && pg_cgroup_is_gone(-errno))
+			continue;
 		if (child < 0)
-			continue; /* removed meanwhile */
+			return -errno;
 		error = walk(child, depth + 1, visit, userdata);
 		if (error)
 			return error;
@@ -201,7 +208,8 @@ int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed, s
 		(void)!pg_file_write_at(cgroup_fd, "cgroup.freeze", "1", NULL);
 		killing.count = 0;
 		error = pg_cgroup_walk(cgroup_fd, kill_one_cgroup, &killing);
-		if (error)
+		/* As long as one write kills all, it only counts. */
+		if (error && killing.by_pid)
 			return pg_fail_errno(err, error, "walking the cgroup's subtree");
 		/* A pass may meet those that still die. */
 		seen = killing.count > seen ? killing.count : seen;

@@ -22,6 +22,9 @@ int pg_cgroup_populated(int cgroup_fd, bool *ret_populated, struct pg_error *err
 /* Refuses (-EINVAL) one in which no process can be started: of type threaded, or frozen. */
 int pg_cgroup_refuse_unfit(int cgroup_fd, const char *path, struct pg_error *err) PG_MUST_CHECK;
 
+/* Whether the negative errno says that a cgroup or process was removed meanwhile. */
+bool pg_cgroup_is_gone(int error);
+
 /* Calls back with the descriptor of each cgroup of the subtree, children before their parent, and
  * the root of the subtree last. A non-zero return ends the walk and is returned. */
 typedef int (*pg_cgroup_visit)(void *userdata, int cgroup_fd);

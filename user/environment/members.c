@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "members.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -35,6 +36,12 @@ bool pg_members_have_namespace(const struct pg_members *members, ino_t inode)
 	return false;
 }
 
+/* Whether there was no room to look; what is not seen then may be there. */
+static bool is_shortage(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
 /* Adds the namespace unless it is there; a process that has gone meanwhile is no error. */
 static int add_namespace(struct pg_members *members, const char *path)
 {
@@ -44,7 +51,9 @@ static int add_namespace(struct pg_members *members, const char *path)
 	if (stat(path, &status) || pg_members_have_namespace(members, status.st_ino))
 		return 0;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &status) || pg_members_have_namespace(members, status.st_ino))
+	if (fd < 0 || fstat(fd, &status))
+		return is_shortage(-errno) ? -errno : 0;
+	if (pg_members_have_namespace(members, status.st_ino))
 		return 0;
 	if (pg_vector_grow(&members->namespaces, members->namespace_count, &members->namespace_room,
 			   sizeof(*members->namespaces)))
@@ -60,10 +69,12 @@ static int visit_cgroup(void *userdata, int cgroup_fd)
 	pg_autofree pid_t *pids = NULL;
 	size_t count = 0;
 	uint64_t id;
-	int error = 0;
+	int error = pg_cgroup_id(cgroup_fd, &id, NULL);
 
-	if (pg_cgroup_id(cgroup_fd, &id, NULL) || pg_cgroup_pids(cgroup_fd, &pids, &count, NULL))
-		return 0; /* removed meanwhile */
+	if (!error)
+		error = pg_cgroup_pids(cgroup_fd, &pids, &count, NULL);
+	if (error)
+		return pg_cgroup_is_gone(error) ? 0 : error;
 	if (pg_vector_grow(&members->cgroup_ids, members->cgroup_count, &members->cgroup_room,
 			   sizeof(*members->cgroup_ids)))
 		return -ENOMEM;

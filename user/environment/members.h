@@ -23,7 +23,8 @@ struct pg_members {
 	size_t namespace_count, namespace_room;
 };
 
-/* The caller clears *ret_members, also after a failure. */
+/* All or an error: without descriptors or memory to look, somebody could be missed. The caller
+ * clears *ret_members, also after a failure. */
 int pg_members_collect(int cgroup_fd, struct pg_members *ret_members) PG_MUST_CHECK;
 void pg_members_clear(struct pg_members *members);
 #define pg_automembers PG_CLEANUP(pg_members_clear)
