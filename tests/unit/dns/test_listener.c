@@ -224,6 +224,6 @@ Test(listener, preparing_may_fail)
 	lab.options.prepare = refuse;
 	count = descriptor_count();
 	cr_expect_eq(pg_listener_open(&lab.options, false, &lab.listener, &err), -ENOSPC);
-	cr_expect(strstr(err.text, "(UDP): no storage"), "%s", err.text);
+	cr_expect(strstr(err.text, "(TCP): no storage"), "%s", err.text);
 	cr_expect_eq(descriptor_count(), count);
 }
