@@ -183,7 +183,8 @@ void pg_name_index_free(struct pg_name_index *index)
 	free(index);
 }
 
-struct pg_name_match pg_name_index_find(const struct pg_name_index *index, const char *name)
+struct pg_name_match pg_name_index_find_in(const struct pg_name_index *index, unsigned int lists,
+					   const char *name)
 {
 	struct pg_name_match match = {};
 	uint64_t hash = 0;
@@ -199,12 +200,12 @@ struct pg_name_match pg_name_index_find(const struct pg_name_index *index, const
 		found = find(index, hash, name + start);
 		if (start == 0) {
 			if (found)
-				match.by_host = found->hosts;
+				match.by_host = found->hosts & lists;
 			match.lists |= match.by_host;
 			return match;
 		}
-		if (found && found->wildcard) {
-			match.lists |= found->wildcards;
+		if (found && found->wildcards & lists) {
+			match.lists |= found->wildcards & lists;
 			match.wildcard = found->wildcard;
 		}
 		end = start - 1;

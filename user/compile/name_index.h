@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <limits.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -16,7 +17,9 @@
 struct pg_name_match {
 	unsigned int lists;   /* that have the name by a host entry or by a wildcard */
 	unsigned int by_host; /* those of them that have it by a host entry */
-	/* Number + 1 of the longest wildcard that matches, of any list; 0: none. */
+	/* Number + 1 of the longest wildcard that matches, of any of the lists looked into; 0:
+	 * none.
+	 */
 	size_t wildcard;
 };
 
@@ -31,9 +34,17 @@ static inline void pg_name_index_freep(struct pg_name_index **index)
 	pg_name_index_free(*index);
 }
 
-/* name: lower case without final dot. "*.example.com" matches one or more labels below
- * example.com, never itself; labels are whole. */
-struct pg_name_match pg_name_index_find(const struct pg_name_index *index, const char *name);
+/* Looks into these lists. name: lower case without final dot. "*.example.com" matches one or more
+ * labels below example.com, never itself; labels are whole. */
+struct pg_name_match pg_name_index_find_in(const struct pg_name_index *index, unsigned int lists,
+					   const char *name);
+
+/* Looks into all lists. */
+static inline struct pg_name_match pg_name_index_find(const struct pg_name_index *index,
+						      const char *name)
+{
+	return pg_name_index_find_in(index, UINT_MAX, name);
+}
 
 size_t pg_name_index_wildcards(const struct pg_name_index *index);
 /* The text of the wildcard without "*."; number as in pg_name_match.wildcard minus 1. */

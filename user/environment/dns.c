@@ -47,10 +47,11 @@ static enum pg_name_verdict judge(void *userdata, const char *name)
 	}
 	if (!compiled)
 		return PG_NAME_DENIED;
-	match = pg_name_index_find(dns->index, name);
-	if (match.by_host & 1U << (compiled - 1))
+	/* In this list only: what is spent is the budget of one of its own entries. */
+	match = pg_name_index_find_in(dns->index, 1U << (compiled - 1), name);
+	if (match.by_host)
 		return PG_NAME_ALLOWED;
-	if (!(match.lists & 1U << (compiled - 1)))
+	if (!match.lists)
 		return PG_NAME_DENIED;
 	if (pg_budget_spend(dns->budget, match.wildcard - 1, name, pg_boottime_ns(), &first))
 		return PG_NAME_ALLOWED;

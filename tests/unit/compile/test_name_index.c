@@ -107,6 +107,26 @@ Test(name_index, labels_are_whole)
 	pg_name_index_free(index);
 }
 
+Test(name_index, one_list_of_several)
+{
+	const struct pg_entries setup = LIST(WILDCARD("a.example.test"), HOST("b.example.test"));
+	const struct pg_entries run = LIST(WILDCARD("example.test"));
+	const struct pg_entries *lists[] = {&setup, &run};
+	struct pg_name_index *index = make(lists, 2);
+	struct pg_name_match match = pg_name_index_find_in(index, 2, "x.a.example.test");
+
+	cr_expect_eq(match.lists, 2);
+	cr_assert_neq(match.wildcard, 0);
+	cr_expect_str_eq(pg_name_index_wildcard(index, match.wildcard - 1), "example.test");
+	match = pg_name_index_find_in(index, 2, "b.example.test");
+	cr_expect_eq(match.lists, 2);
+	cr_expect_eq(match.by_host, 0);
+	match = pg_name_index_find_in(index, 1, "c.example.test");
+	cr_expect_eq(match.lists, 0);
+	cr_expect_eq(match.wildcard, 0);
+	pg_name_index_free(index);
+}
+
 Test(name_index, the_longest_wildcard_and_all_lists)
 {
 	const struct pg_entries wide = LIST(WILDCARD("test"));
