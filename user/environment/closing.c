@@ -34,6 +34,20 @@ static bool is_inbound_flow(const struct pg_environment *environment,
 	       pg_flow_find(environment->host->kernel, &key) == PG_FLOW_INBOUND;
 }
 
+static const struct pg_phase_slot *slot_in_force(const struct pg_environment *environment)
+{
+	return &environment->header.phases[environment->header.phase];
+}
+
+/* What is asked of the listener alone, also within the Environment; the listener has another port.
+ */
+static bool passes_by_listener(const struct pg_environment *environment,
+			       const struct pg_endpoint *remote)
+{
+	return slot_in_force(environment)->flags & PG_PHASE_DNS_REDIRECT &&
+	       remote->port == htons(PG_PORT_DNS);
+}
+
 /* The verdict that the socket's packets would get, in user space (docs/verdicts.md). */
 static bool is_forbidden(void *userdata, const struct pg_socket *socket)
 {
@@ -48,6 +62,8 @@ static bool is_forbidden(void *userdata, const struct pg_socket *socket)
 		return false;
 	if (is_inbound_flow(environment, socket))
 		return false;
+	if (passes_by_listener(environment, &socket->remote))
+		return true;
 	if (socket->peer_found)
 		return !pg_members_have_cgroup(&closing->members, socket->peer_cgroup_id);
 	return !pg_addr_is_loopback(&socket->remote.addr);
@@ -98,11 +114,12 @@ static int run_pass(const struct pg_environment *environment, size_t *ret_closed
 int pg_environment_close_forbidden(struct pg_environment *environment,
 				   struct pg_closing *ret_closing, struct pg_error *err)
 {
+	const struct pg_phase_slot *slot = slot_in_force(environment);
 	const uint64_t start = pg_monotonic_ns();
 	struct pg_closing closing = {};
 	bool last = false;
 
-	if (environment->header.phases[environment->header.phase].mode == PG_MODE_PUBLIC) {
+	if (slot->mode == PG_MODE_PUBLIC && !(slot->flags & PG_PHASE_DNS_REDIRECT)) {
 		*ret_closing = closing;
 		return 0;
 	}
