@@ -11,7 +11,7 @@ from dnslab import NOBODY4, NOBODY6, DnsTest
 from dnsmessage import caa, cname, https, mx, ns, ptr, soa, srv, txt
 from dnsserver import a
 from harness import main, token
-from lab import A4, A6, B4, D4, D6, R4, R6, mapped
+from lab import A4, A6, B4, CLIENT4, D4, D6, GATEWAY4, R4, R6, mapped
 from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
 from recorder import DNS_PORT, PORT
 
@@ -240,6 +240,59 @@ class Leaks(LeakTest):
             for line in ("socket 0 udplite4", f"sendto 0 {A4} {PORT} arrives"):
                 agent(line)
             self.assertTrue([p for p in self.fence() if b"arrives" in p.payload])
+
+    def test_every_way_to_send(self):
+        """Also payload in a SYN, sendmmsg, sockaddrs of another family, a socket bound to eth0."""
+        with self.agent("--policy", policy(run=allowlist(NAME, A4)), "--resolver", R4) as agent:
+            self.server.queries()
+            self.capture.drain()
+            for address in (D4, D6, mapped(D4), A4, NOBODY4, NOBODY6):
+                to, six = f"{address} {DNS_PORT}", "6" if ":" in address else "4"
+                for kind, *lines in (("udp", f"sendto 0 {to} exfil", f"sendmmsg 0 {to} exfil"),
+                                     ("udp", f"connect 0 {to}", "send 0 exfil"),
+                                     ("tcp", f"fastopen 0 {to} exfil"),
+                                     ("tcp", "option 0 fastopen 1", f"connect 0 {to}",
+                                      "send 0 exfil"),
+                                     ("tcp", f"connect 0 {to}", "send 0 exfil")):
+                    for line in (f"socket 0 {kind}{six}", *lines, "close 0"):
+                        agent(line)
+            for address, (kind, form) in itertools.product(
+                    (D4, A4), (("udp6", ""), ("udp4", "unspec:"))):
+                for line in (f"socket 0 {kind}", f"sendto 0 {form}{address} {DNS_PORT} exfil",
+                             "close 0"):
+                    agent(line)
+            for line in (f"sendto 0 {A4} {DNS_PORT} exfil", f"connect 0 {A4} {DNS_PORT}",
+                         "send 0 exfil"):
+                agent("socket 0 udp4")
+                agent("option 0 device eth0")
+                agent(line)
+            self.assertEqual([p for p in self.fence() if b"exfil" in p.payload or
+                              p.destination in (D4, D6, NOBODY4, NOBODY6)], [])
+            self.assert_nothing_left()
+            for vector in vectors.EVERY_FAMILY:
+                self.assert_reaches(agent, vector, A4, PORT)
+
+    def test_a_reply_to_port_53(self):
+        """Of a flow that was opened from outside, with that port: it goes back there."""
+        with self.agent("--policy", policy(run=allowlist(NAME)), "--resolver", R4) as agent:
+            agent("socket 0 udp4")
+            agent("bind 0 0.0.0.0 8500")
+
+            def ask_from_outside():
+                made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                made.settimeout(5)
+                made.bind((GATEWAY4, DNS_PORT))
+                made.sendto(b"hello", (CLIENT4, 8500))
+                return made
+
+            with self.lab.server.call(ask_from_outside) as outside:
+                self.assertEqual(agent("recvfrom 0")["data"], "hello")
+                self.assertEqual(agent("reply 0 answer")["errno"], "")
+                self.assertEqual(outside.recv(100), b"answer")
+                # Another socket does not get there.
+                agent("socket 1 udp4")
+                agent(f"sendto 1 {GATEWAY4} {DNS_PORT} exfil")
+            self.assertEqual([p for p in self.fence() if b"exfil" in p.payload], [])
 
     def test_a_raw_packet_to_the_listener(self):
         """It has another source, so a reply would go there."""

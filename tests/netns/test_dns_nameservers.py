@@ -21,6 +21,9 @@ SERVERS = (NO_ROUTE4, NO_ROUTE6, R4, "127.0.0.11", "127.0.0.53", "127.0.0.1", ":
 # As container runtimes leave it: lo is up.
 NEW_NAMESPACE = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "-")
 
+NO_IPV6 = ("unshare", "--net", "sh", "-c", "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 && "
+           'ip link set lo up && exec "$@"', "-")
+
 
 class Nameservers(DnsTest):
     @classmethod
@@ -191,6 +194,16 @@ class Namespaces(DnsTest):
             self.assertEqual(found["connects"][A4]["data"], mark, found)
             self.assertEqual(inside("lookup", SECRET)["error"], "EAI_NONAME")
         self.assertNotIn(SECRET, self.server.names())
+
+    def test_without_ipv6(self):
+        """In the namespace of the query, and in that of Phasegate itself."""
+        hosts = self.file("hosts", f"{A4} {NAME}\n")
+        for more in ({"before": NO_IPV6}, {"through": NO_IPV6}):
+            with self.subTest(more=more):
+                inside = self.client(POLICY, "--hosts", hosts, **more)
+                for way in ({}, {"tcp": True}):
+                    self.assert_resolves(inside, NAME, A4, **way)
+                    self.assert_denied_name(inside, SECRET, **way)
 
     def test_many_namespaces_of_one_environment(self):
         """One after the other, each asked in at once; and the first one still works."""

@@ -72,7 +72,7 @@ class Neighbours(DnsTest):
                 self.server.queries()
                 for address, port in endpoints.items():
                     for way in ({}, {"connected": True}, {"tcp": True}):
-                        reply = two("ask", address, ONE, port=port, limit=1.5, **way)
+                        reply = two("ask", address, ONE, port=port, limit=0.7, **way)
                         self.assertNotIn("rcode", reply)
                         self.assertIn(reply["errno"], ("EPERM", "ECONNABORTED", "TimeoutError"))
                 self.assertEqual(self.server.names(), [])
