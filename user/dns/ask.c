@@ -26,6 +26,8 @@ static bool parse(struct pg_resolver *resolver, struct pg_asking *asking, const 
 		return true;
 	case PG_DNS_PARSED_DROP:
 		resolver->stats.malformed++;
+		if (asking->tcp)
+			resolver->hooks.reply(asking->owner, &asking->peer, NULL, 0);
 		return false;
 	case PG_DNS_PARSED_FORMERR:
 		malformed(resolver, asking, ns_r_formerr);

@@ -73,6 +73,7 @@ int pg_listener_fd(const struct pg_listener *listener);
  * out of descriptors is no error: connections wait until there is one. */
 int pg_listener_process(struct pg_listener *listener, struct pg_error *err) PG_MUST_CHECK;
 
-/* Sends the reply; to a peer that has gone or does not read it is dropped. */
+/* Sends the reply; to a peer that has gone or does not read it is dropped. Size 0: there is none,
+ * since the message was no query. That ends a connection: who speaks something else goes on so. */
 void pg_listener_send(struct pg_listener *listener, const struct pg_peer *peer,
 		      const uint8_t *message, size_t size);

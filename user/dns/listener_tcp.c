@@ -366,6 +366,10 @@ void pg_listener_connection_send(struct pg_listener *listener, uint64_t number,
 		return;
 	if (connection->waiting > 0)
 		connection->waiting--;
+	if (size == 0) {
+		break_off(connection);
+		return;
+	}
 	if (!connection->output)
 		sent = send_framed(connection, length, message, size);
 	if (connection->broken)

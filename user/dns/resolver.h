@@ -69,7 +69,8 @@ struct pg_resolver_hooks {
 	int (*commit)(void *userdata, const char *name, const struct pg_addr *addr, uint32_t ttl);
 	/* Changes whenever judge or commit might say something else than before. */
 	uint64_t (*generation)(void *userdata);
-	/* Takes a reply for the peer of owner, both as given to pg_resolver_ask(). */
+	/* Takes a reply for the peer of owner, both as given to pg_resolver_ask(). Size 0: there is
+	 * none to what a TCP connection has sent. */
 	void (*reply)(void *owner, const struct pg_peer *peer, const uint8_t *message, size_t size);
 	void *userdata;
 };
@@ -114,9 +115,8 @@ int pg_resolver_add_local(struct pg_resolver *resolver, const char *name,
 			  const struct pg_addr *addr, struct pg_error *err) PG_MUST_CHECK;
 
 /*
- * One message of a client. Replies come through the hook, before the return or later; to nothing
- * that is not a query there is no reply. What the cache does not have is
- * asked of the client's upstream.
+ * One message of a client. Replies come through the hook, before the return or later; to what is
+ * no query there is none. What the cache does not have is asked of the client's upstream.
  */
 struct pg_resolver_client {
 	void *owner;

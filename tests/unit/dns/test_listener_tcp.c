@@ -189,6 +189,24 @@ Test(listener_tcp, an_empty_message_ends_the_connection)
 	pg_listener_close(lab.listener);
 }
 
+Test(listener_tcp, what_is_no_query_ends_the_connection)
+{
+	int fd;
+
+	lab_open(&lab);
+	lab.hold = true;
+	fd = lab_connect(&lab);
+	lab_ask(fd, 1, 12);
+	lab_serve(&lab);
+	cr_assert_eq(lab.held_count, 1);
+	pg_listener_send(lab.listener, &lab.held[0].peer, NULL, 0);
+	lab_serve(&lab);
+	cr_expect_eq(lab_read(fd, NULL), -1);
+	cr_expect_eq(connection_count(), 0);
+	close(fd);
+	pg_listener_close(lab.listener);
+}
+
 Test(listener_tcp, no_more_wait_than_the_limit)
 {
 	int fd;

@@ -296,6 +296,8 @@ Test(resolver, no_query)
 	dns_begin(&message, 1, PG_DNS_QR, "www.example.com", ns_t_a);
 	lab_send(&lab, &message, LAB_UDP);
 	cr_expect_eq(lab.replies, 0, "nothing is said to a response");
+	lab_send(&lab, &message, LAB_TCP);
+	lab_expect_log(&lab, "no reply\n");
 	dns_begin(&message, 1, 0, "www.example.com", ns_t_a);
 	message.data[5] = 2;
 	lab_send(&lab, &message, LAB_UDP);
@@ -303,7 +305,7 @@ Test(resolver, no_query)
 	dns_begin(&message, 1, ns_o_notify << 11, "www.example.com", ns_t_soa);
 	lab_send(&lab, &message, LAB_UDP);
 	cr_expect_eq(reply_code(&lab), ns_r_notimpl);
-	cr_expect_eq(pg_resolver_stats(lab.resolver)->malformed, 4);
+	cr_expect_eq(pg_resolver_stats(lab.resolver)->malformed, 5);
 	cr_expect_eq(asked(), 0);
 }
 
