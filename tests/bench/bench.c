@@ -54,7 +54,7 @@ void confined_destroy(struct confined *confined)
 	struct pg_environment *environment = PG_TAKE_PTR(confined->environment);
 	struct pg_error err = {0};
 
-	if (environment && pg_environment_destroy(environment, &err) < 0)
+	if (environment && pg_environment_destroy(environment, PG_DESTROY_KILL, &err) < 0)
 		fail("%s", err.text);
 	pg_policy_free(PG_TAKE_PTR(confined->policy));
 }
@@ -77,11 +77,12 @@ static void warn(void *userdata, const char *code, const char *message)
 
 static void set_up(const struct bench_options *options)
 {
+	const struct pg_host_options host = {.warning = warn, .interrupt_fd = -1};
 	const char *mount;
 	struct pg_error err = {0};
 
 	atexit(clean_up);
-	if (pg_host_open(warn, NULL, -1, &machine.host, &err) < 0)
+	if (pg_host_open(&host, &machine.host, &err) < 0)
 		fail("%s", err.text);
 	mount = pg_host_cgroup_mount(machine.host);
 	snprintf(machine.plain_path, sizeof(machine.plain_path), "%s/%s", mount, options->name);

@@ -21,7 +21,8 @@
 static void create(struct confinement *confinement, const char *cgroup)
 {
 	const struct pg_environment_options options = {
-		.cgroup = cgroup,
+		.members = &cgroup,
+		.member_count = 1,
 		.policy = confinement->policy,
 		.phase = PG_PHASE_SETUP,
 	};
@@ -121,11 +122,11 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		fail("usage: reuse CGROUP");
 	confine(&confinement, "{}");
-	if (pg_environment_destroy(confinement.environment, &err) < 0)
+	if (pg_environment_destroy(confinement.environment, PG_DESTROY_KILL, &err) < 0)
 		fail("%s", err.text);
 	for (int i = 0; i < 2; i++) {
 		create(&confinement, argv[1]);
-		if (pg_environment_destroy(confinement.environment, &err) < 0)
+		if (pg_environment_destroy(confinement.environment, PG_DESTROY_KILL, &err) < 0)
 			fail("%s", err.text);
 		header = header_after_attach(confinement.host, argv[1]);
 		if (memcmp(&header, &zero, sizeof(zero)) != 0)

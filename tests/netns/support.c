@@ -99,6 +99,7 @@ void *shared_open(const char *path, size_t size)
 static void start(struct confinement *confinement, const char *document,
 		  struct pg_environment_options options)
 {
+	const struct pg_host_options host = {.interrupt_fd = -1};
 	struct pg_policy_source source = {"test", document, strlen(document)};
 	pg_autodiagnostics struct pg_diagnostics diagnostics = {0};
 	struct pg_error err = {0};
@@ -108,7 +109,7 @@ static void start(struct confinement *confinement, const char *document,
 			    &diagnostics) < 0)
 		fail("the test's own policy is at fault: %s", document);
 	options.policy = confinement->policy;
-	if (pg_host_open(NULL, NULL, -1, &confinement->host, &err) < 0 ||
+	if (pg_host_open(&host, &confinement->host, &err) < 0 ||
 	    pg_environment_create(confinement->host, &options, &confinement->environment, &err) < 0)
 		fail("%s", err.text);
 }
@@ -177,7 +178,7 @@ void confine_end(struct confinement *confinement)
 {
 	struct pg_error err = {0};
 
-	if (pg_environment_destroy(confinement->environment, &err) < 0)
+	if (pg_environment_destroy(confinement->environment, PG_DESTROY_KILL, &err) < 0)
 		fail("%s", err.text);
 	pg_host_free(confinement->host);
 	pg_policy_free(confinement->policy);

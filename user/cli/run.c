@@ -67,7 +67,8 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 			   struct run_report *report)
 {
 	struct pg_environment_options environment_options = {
-		.cgroup = options->cgroup,
+		.members = &options->cgroup,
+		.member_count = options->cgroup ? 1 : 0,
 		.policy = policy,
 		.phase = options->phase,
 		.resolvers = options->dns.resolvers,
@@ -75,6 +76,7 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 		.hosts = options->dns.hosts,
 		.dns = options->dns.settings,
 	};
+	struct pg_host_options host_options = {.warning = forward_warning, .userdata = report};
 	struct pg_environment *environment = NULL;
 	PG_CLEANUP(pg_host_freep) struct pg_host *host = NULL;
 	struct pg_error err = {};
@@ -93,7 +95,8 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 	/* From here on a signal cannot end this process half-way: it is read when there is time. */
 	if (run_waiter_open(&waiter, &err))
 		return fail(report, "failed", PG_EXIT_FAILURE, &err);
-	if (pg_host_open(forward_warning, report, waiter.end_fd, &host, &err) ||
+	host_options.interrupt_fd = waiter.end_fd;
+	if (pg_host_open(&host_options, &host, &err) ||
 	    pg_environment_create(host, &environment_options, &environment, &err)) {
 		const bool ended = err.number == -ECANCELED && run_waiter_ended(&waiter);
 
@@ -103,7 +106,7 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 	}
 	run_report_start(report, environment);
 	status = run_session(options, report, host, environment, &waiter);
-	if (pg_environment_destroy(environment, &err)) {
+	if (pg_environment_destroy(environment, PG_DESTROY_KILL, &err)) {
 		run_report_error(report, "failed", &err);
 		return status == PG_EXIT_OK ? PG_EXIT_FAILURE : status;
 	}

@@ -76,7 +76,7 @@ void run_report_start(const struct run_report *report, const struct pg_environme
 		return;
 	fprintf(stderr, "{\"event\":\"start\",\"environment\":\"%s\",\"cgroup\":",
 		pg_environment_name(environment));
-	pg_json_string(stderr, pg_environment_cgroup(environment));
+	pg_json_string(stderr, pg_environment_member(environment, 0));
 	fprintf(stderr,
 		",\"addresses\":%zu,\"compile_us\":%.1f,\"fill_us\":%.1f,\"names_us\":%.1f,"
 		"\"attach_us\":%.1f,\"probe_us\":%.1f}\n",

@@ -353,7 +353,8 @@ static int create(struct pg_environment *environment, const struct pg_environmen
 	int error = choose_name(environment, options->name, err);
 
 	if (!error)
-		error = choose_cgroup(environment, options->cgroup, err);
+		error = choose_cgroup(environment,
+				      options->member_count ? options->members[0] : NULL, err);
 	if (!error)
 		error = pg_content_create(environment, options, err);
 	if (error)
@@ -400,7 +401,8 @@ int pg_environment_create(struct pg_host *host, const struct pg_environment_opti
 	return 0;
 }
 
-int pg_environment_destroy(struct pg_environment *environment, struct pg_error *err)
+int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy how,
+			   struct pg_error *err)
 {
 	int error = undo(environment, err);
 
@@ -462,7 +464,7 @@ const char *pg_environment_name(const struct pg_environment *environment)
 	return environment->record.name;
 }
 
-const char *pg_environment_cgroup(const struct pg_environment *environment)
+const char *pg_environment_member(const struct pg_environment *environment, size_t index)
 {
 	return environment->record.cgroup;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An Environment: a cgroup under a policy, in one of its phases. Creating follows the start order
- * of DESIGN section 6 and either succeeds whole or leaves no trace; what a SIGKILL interrupts stays
- * confined and is ended by the next start (pg_host_open).
+ * An Environment: one or more cgroups (its members) under a policy, in one of its phases. Creating
+ * closes first and opens last, and either succeeds whole or leaves no trace. What a SIGKILL
+ * interrupts stays confined; the next start ends it, or adopts it if it is kept (host.h).
  */
 #pragma once
 
@@ -46,10 +46,20 @@ struct pg_dns_settings {
 struct pg_environment_options {
 	/* Letters, digits, '-', '_' and '.'; NULL: "run-PID-RANDOM". */
 	const char *name;
-	/* An existing, empty cgroup as an absolute path below the cgroup2 mount; NULL: a new one.
+	/*
+	 * Existing cgroups as absolute paths below the cgroup2 mount, at most PG_MEMBERS_MAX, none
+	 * within another; without any, one is made. They must hold neither processes nor cgroups
+	 * unless .attach is set. Then all of them are denied everything at first, and once the
+	 * phase is in force the connections that it does not allow are closed.
 	 */
-	const char *cgroup;
-	const struct pg_policy *policy; /* must outlive the Environment */
+	const char *const *members;
+	size_t member_count;
+	bool attach;
+	/* Members may not reach each other over loopback either; else they are one place. */
+	bool apart;
+	/* Denials are reported to pg_host_options.denied. */
+	bool report_denials;
+	const struct pg_policy *policy; /* copied */
 	enum pg_phase phase;
 	/*
 	 * For a policy with names: the trusted nameservers, asked from the caller's network
@@ -65,27 +75,51 @@ struct pg_environment_options {
 	/* A hosts(5) file, read now, whose names have these addresses; NULL: none. */
 	const char *hosts;
 	struct pg_dns_settings dns;
+	/* For a kept Environment: who may use it, and what its owner wants to find again; NULL: "".
+	 */
+	uid_t owner;
+	const char *note;
 };
 
 /*
- * -EBUSY: the cgroup has processes or cgroups below it, or an Environment is above or below it;
- * -EEXIST: the name is taken.
+ * -EBUSY: a cgroup has processes or cgroups below it (without .attach), holds the caller, or is
+ * above or below one of an Environment; -EEXIST: the name is taken.
  */
 int pg_environment_create(struct pg_host *host, const struct pg_environment_options *options,
 			  struct pg_environment **ret_environment,
 			  struct pg_error *err) PG_MUST_CHECK;
 
 /*
- * Kills the tree, closes the header, detaches and removes everything. On failure what could not be
- * removed is named, stays closed, and is left to the next start; the object is gone either way.
+ * Takes over a kept Environment as it is in the kernel: phase, generation and learned addresses
+ * are those in force, and names are resolved again. -ENOENT: there is none of that name; -EBUSY:
+ * it has an owner.
  */
-int pg_environment_destroy(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+int pg_environment_adopt(struct pg_host *host, const char *name,
+			 struct pg_environment **ret_environment,
+			 struct pg_error *err) PG_MUST_CHECK;
+
+/* Frees a kept Environment's object and leaves everything in force, to be adopted. */
+void pg_environment_leave(struct pg_environment *environment);
+
+enum pg_destroy {
+	PG_DESTROY_KILL,     /* every process of the Environment is killed */
+	PG_DESTROY_RELEASE,  /* processes go on, confined by nothing; cgroups with any stay */
+	PG_DESTROY_IF_EMPTY, /* -EBUSY if there is any process; then nothing has changed */
+};
+
+/*
+ * Closes, kills or releases, detaches and removes everything. On failure (of another kind than
+ * -EBUSY above) what could not be removed is named, and is left to the next start; the object is
+ * gone either way.
+ */
+int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy how,
+			   struct pg_error *err) PG_MUST_CHECK;
 
 struct pg_switch {
 	enum pg_phase phase;
 	uint64_t generation;
 	bool changed;	  /* false: the phase was in force already */
-	uint64_t took_ns; /* of the one map write */
+	uint64_t took_ns; /* of the one write */
 };
 
 /*
@@ -93,6 +127,18 @@ struct pg_switch {
  * the old phase stays. Connections are not touched; see pg_environment_close_forbidden().
  */
 int pg_environment_switch(struct pg_environment *environment, enum pg_phase phase,
+			  struct pg_switch *ret_switch, struct pg_error *err) PG_MUST_CHECK;
+
+/* Denies everything in all members until the next switch, as another generation of the phase. */
+int pg_environment_deny(struct pg_environment *environment, struct pg_switch *ret_switch,
+			struct pg_error *err) PG_MUST_CHECK;
+
+/*
+ * Puts another policy in force with the phase as it is, by one write. Learned addresses of names
+ * that it has, too, are carried over. On failure the old policy stays and nothing else is left.
+ * Connections are not touched; see pg_environment_close_forbidden(). The policy is copied.
+ */
+int pg_environment_update(struct pg_environment *environment, const struct pg_policy *policy,
 			  struct pg_switch *ret_switch, struct pg_error *err) PG_MUST_CHECK;
 
 struct pg_closing {
@@ -133,6 +179,47 @@ int pg_environment_spawn(struct pg_environment *environment, struct pg_spawn *sp
 int pg_environment_kill(struct pg_environment *environment, size_t *ret_killed,
 			struct pg_error *err) PG_MUST_CHECK;
 
+/* A process of the Environment. */
+struct pg_survivor {
+	pid_t pid;
+	char command[16]; /* as in /proc/PID/comm */
+	char *cgroup;	  /* absolute path below the cgroup2 mount */
+};
+struct pg_survivors {
+	struct pg_survivor *items;
+	size_t count;
+};
+void pg_survivors_clear(struct pg_survivors *survivors);
+
+/*
+ * Processes that were started at the time (CLOCK_BOOTTIME ns) or later: with the resolution of the
+ * kernel's process times, 10 ms, in doubt later. The caller clears *ret_survivors.
+ */
+int pg_environment_survivors(const struct pg_environment *environment, uint64_t since_ns,
+			     struct pg_survivors *ret_survivors,
+			     struct pg_error *err) PG_MUST_CHECK;
+
+enum pg_survivor_end {
+	PG_SURVIVORS_KILL,
+	/* Whole cgroups where nobody else is in them, else process by process (SIGSTOP), which
+	 * another process of the Environment could undo. */
+	PG_SURVIVORS_FREEZE,
+};
+
+/* Ends them, those that they start meanwhile too, and returns when none runs any more.
+ * *ret_survivors: all that were. */
+int pg_environment_end_survivors(struct pg_environment *environment, uint64_t since_ns,
+				 enum pg_survivor_end how, struct pg_survivors *ret_survivors,
+				 struct pg_error *err) PG_MUST_CHECK;
+
+/* Lets what was frozen run again. */
+int pg_environment_thaw(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+
+/* Whether any process is in a member or below it. */
+int pg_environment_populated(const struct pg_environment *environment, bool *ret_populated,
+			     struct pg_error *err) PG_MUST_CHECK;
+
+/* Sums over the members. */
 int pg_environment_counters(const struct pg_environment *environment,
 			    struct pg_counters *ret_counters, struct pg_error *err) PG_MUST_CHECK;
 
@@ -140,11 +227,25 @@ int pg_environment_counters(const struct pg_environment *environment,
 struct pg_resolver_stats pg_environment_dns_stats(const struct pg_environment *environment);
 
 const char *pg_environment_name(const struct pg_environment *environment);
-/* Absolute path below the cgroup2 mount. */
-const char *pg_environment_cgroup(const struct pg_environment *environment);
+size_t pg_environment_member_count(const struct pg_environment *environment);
+/* Absolute path of a member below the cgroup2 mount, and its cgroup id. */
+const char *pg_environment_member(const struct pg_environment *environment, size_t index);
+uint64_t pg_environment_member_id(const struct pg_environment *environment, size_t index);
+/* The cgroup was made with the Environment, and ends with it. */
+bool pg_environment_made(const struct pg_environment *environment);
+/* The first member's cgroup id. */
 uint64_t pg_environment_id(const struct pg_environment *environment);
+const struct pg_policy *pg_environment_policy(const struct pg_environment *environment);
 enum pg_phase pg_environment_phase(const struct pg_environment *environment);
+/* Everything is denied, see pg_environment_deny(). */
+bool pg_environment_denied(const struct pg_environment *environment);
 uint64_t pg_environment_generation(const struct pg_environment *environment);
+
+/* Of a kept Environment: kept with it. On failure the old note stays. */
+uid_t pg_environment_owner(const struct pg_environment *environment);
+const char *pg_environment_note(const struct pg_environment *environment);
+int pg_environment_set_note(struct pg_environment *environment, const char *note,
+			    struct pg_error *err) PG_MUST_CHECK;
 
 /* What creating cost. */
 struct pg_environment_cost {

@@ -192,7 +192,7 @@ static int open_cgroup_mount(struct pg_host *host, struct pg_error *err)
 void pg_host_warn(const struct pg_host *host, const char *code, const char *message)
 {
 	if (host->warning)
-		host->warning(host->warning_userdata, code, message);
+		host->warning(host->userdata, code, message);
 }
 
 /* Looks through the records, before anything is made: for where we are, and for orphans. */
@@ -217,7 +217,7 @@ static int settle_records(struct pg_host *host, struct pg_error *err)
 	return error;
 }
 
-int pg_host_open(pg_warning warning, void *userdata, int interrupt_fd, struct pg_host **ret_host,
+int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_host,
 		 struct pg_error *err)
 {
 	PG_CLEANUP(pg_host_freep) struct pg_host *host = calloc(1, sizeof(*host));
@@ -227,9 +227,9 @@ int pg_host_open(pg_warning warning, void *userdata, int interrupt_fd, struct pg
 	if (!host)
 		return pg_fail(err, -ENOMEM, "not enough memory for the host's state");
 	LIST_INIT(&host->environments);
-	host->warning = warning;
-	host->warning_userdata = userdata;
-	host->interrupt_fd = interrupt_fd;
+	host->warning = options->warning;
+	host->userdata = options->userdata;
+	host->interrupt_fd = options->interrupt_fd;
 	host->cgroup_mount_fd = host->epoll_fd = host->aging_fd = host->closing_fd = -1;
 	error = pg_probe_required(err);
 	if (!error)

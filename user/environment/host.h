@@ -7,9 +7,12 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "kernel/kernel.h"
+#include "net/prefix.h"
+#include "record.h"
 
 struct pg_host;
 struct pg_environment;
@@ -17,19 +20,60 @@ struct pg_environment;
 /* Receives what does not stop the operation but should be known, such as a name without address. */
 typedef void (*pg_warning)(void *userdata, const char *code, const char *message);
 
+/* Receives denials (PG_EVENT_DENIED) of Environments that asked for them, in pg_host_process(). */
+typedef void (*pg_denied)(void *userdata, struct pg_environment *environment,
+			  const struct pg_event *event);
+
+/* Where an agent pins, as a rule. */
+#define PG_PINS_DEFAULT PG_PIN_ROOT "/+agent"
+
+struct pg_host_options {
+	pg_warning warning; /* may be NULL */
+	pg_denied denied;   /* may be NULL */
+	void *userdata;	    /* of both */
+	/* When it is readable, waits of pg_host_open(), of pg_environment_create(), _update() and
+	 * _spawn() end with -ECANCELED. It stays the caller's. -1: none. */
+	int interrupt_fd;
+	/*
+	 * A directory on a BPF file system, made if it is missing, for what outlives this process:
+	 * every Environment is kept then, which means that nothing of it ends with its owner, and
+	 * that the next process with the same directory adopts it. NULL: Environments end with
+	 * this process.
+	 */
+	const char *pins;
+	/* What is denied in every phase of every Environment, public ones too. Copied. */
+	const struct pg_prefix *never_allow;
+	size_t never_allow_count;
+	/*
+	 * Outside public, entries and names open only these ports (host order) of the addresses of
+	 * the caller's network namespace. NULL: all ports. Copied.
+	 */
+	const uint16_t *host_ports;
+	size_t host_port_count;
+};
+
 /*
  * Checks that enforcement is possible, loads the programs, and ends what processes killed before
- * this one have left behind: their trees are killed, their cgroups and pins removed. What cannot be
- * removed stays confined and gives a warning. warning may be NULL. Refuses to work from inside of
- * an Environment (-EBUSY): what it starts would be in another cgroup, so it would get out.
+ * this one have left behind, unless it is kept: their trees are killed, their cgroups and pins
+ * removed. What cannot be removed stays confined and gives a warning. Refuses to work from inside
+ * of an Environment (-EBUSY): what it starts would be in another cgroup, so it would get out.
  *
- * When interrupt_fd (-1: none) is readable, waits of this call, of pg_environment_create() and of
- * pg_environment_spawn() end with -ECANCELED. It stays the caller's.
+ * With .pins: completes or undoes what a killed owner had half done, and removes kept Environments
+ * whose cgroups are gone; the others are adopted by pg_environment_adopt(). -EBUSY if another
+ * process works with the directory, -EPROTO if it or a record is of a version that cannot be
+ * adopted; then nothing has been changed.
  */
-int pg_host_open(pg_warning warning, void *userdata, int interrupt_fd, struct pg_host **ret_host,
+int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_host,
 		 struct pg_error *err) PG_MUST_CHECK;
 
-/* All Environments must have been destroyed. */
+/*
+ * Names of kept Environments that nobody has adopted yet. The caller frees *ret_names, which is one
+ * block.
+ */
+int pg_host_kept(const struct pg_host *host, char ***ret_names, size_t *ret_count,
+		 struct pg_error *err) PG_MUST_CHECK;
+
+/* All Environments must have been destroyed or left. With no kept ones, the pins go too. */
 void pg_host_free(struct pg_host *host);
 static inline void pg_host_freep(struct pg_host **host)
 {

@@ -37,7 +37,7 @@ struct pg_host {
 	size_t turn_count;
 	struct pg_environment_list environments;
 	pg_warning warning;
-	void *warning_userdata;
+	void *userdata;
 };
 
 void pg_host_warn(const struct pg_host *host, const char *code, const char *message);
