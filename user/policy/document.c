@@ -7,11 +7,14 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "json/scan.h"
 
 #include "entries.h"
 #include "findings.h"
-#include "scan.h"
 #include "suggest.h"
+
+/* JSON values of one document: room for three full lists. */
+#define VALUES_MAX (4UL * 1024 * 1024)
 
 /* Octets shown of the place where a syntax error is. */
 #define EXCERPT_MAX 32
@@ -420,7 +423,7 @@ static int report_syntax(const struct document *document, enum pg_diagnostic_cod
 	}
 	if (code == PG_DIAG_TOO_MANY_ENTRIES)
 		snprintf(message, sizeof(message), "the document has more than %lu values",
-			 PG_POLICY_VALUES_MAX);
+			 VALUES_MAX);
 	else if (code == PG_DIAG_DOCUMENT_TOO_DEEP)
 		snprintf(message, sizeof(message),
 			 "line %zu, column %zu: nested more than %d levels deep", line, column,
@@ -440,6 +443,21 @@ static int report_syntax(const struct document *document, enum pg_diagnostic_cod
 	return report(document, code, "", excerpt, NULL, message);
 }
 
+static enum pg_diagnostic_code fault_code(enum pg_json_fault fault)
+{
+	switch (fault) {
+	case PG_JSON_SYNTAX:
+		return PG_DIAG_JSON_SYNTAX;
+	case PG_JSON_TOO_LARGE:
+		return PG_DIAG_DOCUMENT_TOO_LARGE;
+	case PG_JSON_TOO_DEEP:
+		return PG_DIAG_DOCUMENT_TOO_DEEP;
+	case PG_JSON_TOO_MANY_VALUES:
+		return PG_DIAG_TOO_MANY_ENTRIES;
+	}
+	return PG_DIAG_JSON_SYNTAX;
+}
+
 static bool is_json_space(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
@@ -448,10 +466,13 @@ static bool is_json_space(char c)
 int pg_document_parse(const struct pg_policy_source *source, size_t index, enum pg_policy_form form,
 		      struct pg_fields *fields, struct pg_diagnostics *diagnostics)
 {
+	static const struct pg_json_limits limits = {.size = PG_POLICY_DOCUMENT_MAX,
+						     .depth = PG_POLICY_DEPTH_MAX,
+						     .values = VALUES_MAX};
 	struct document document = {.source = index, .fields = fields, .diagnostics = diagnostics};
 	pg_autofree char *copy = NULL;
-	enum pg_diagnostic_code code;
-	size_t size, position;
+	struct pg_json_scan scan;
+	size_t position;
 	const char *end = NULL;
 	cJSON *root;
 	int result;
@@ -461,18 +482,19 @@ int pg_document_parse(const struct pg_policy_source *source, size_t index, enum 
 	copy = malloc(source->size + 1);
 	if (!copy)
 		return -ENOMEM;
-	if (pg_scan(source->text, source->size, copy, &size, &code, &position) < 0)
-		return report_syntax(&document, code, source->text, source->size, position);
+	if (pg_json_scan(source->text, source->size, &limits, copy, &scan) < 0)
+		return report_syntax(&document, fault_code(scan.fault), source->text, source->size,
+				     scan.position);
 	/* cJSON does not say why it failed, but malloc(3) does. */
 	errno = 0;
-	root = cJSON_ParseWithLengthOpts(copy, size + 1, &end, 0);
+	root = cJSON_ParseWithLengthOpts(copy, scan.size + 1, &end, 0);
 	if (!root && errno == ENOMEM)
 		return -ENOMEM;
 	while (root && is_json_space(*end))
 		end++;
 	position = end ? (size_t)(end - copy) : 0;
-	if (!root || position < size)
-		result = report_syntax(&document, PG_DIAG_JSON_SYNTAX, copy, size, position);
+	if (!root || position < scan.size)
+		result = report_syntax(&document, PG_DIAG_JSON_SYNTAX, copy, scan.size, position);
 	else
 		result = parse_root(&document, form, root);
 	cJSON_Delete(root);
