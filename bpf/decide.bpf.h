@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The decision function: (header, facts) -> reason, in the order of docs/verdicts.md. Every hook
+ * The decision function: (view, facts) -> reason, in the order of docs/verdicts.md. Every hook
  * calls it, so that connect, sendmsg and packets cannot disagree. It reads maps and writes nothing.
  */
 #pragma once
@@ -9,11 +9,7 @@
 #include "facts.h"
 #include "maps.bpf.h"
 #include "set.bpf.h"
-
-static __always_inline bool pg_header_valid(const struct pg_header *header)
-{
-	return header->magic == PG_HEADER_MAGIC;
-}
+#include "view.bpf.h"
 
 /* What an entry opens: no tunnels, whose inner destination no hook would judge. */
 static __always_inline bool pg_protocol_opened(__u8 protocol)
@@ -28,21 +24,6 @@ static __always_inline bool pg_protocol_opened(__u8 protocol)
 		return true;
 	}
 	return false;
-}
-
-/* The phase in force; NULL if the header names none. */
-static __always_inline const struct pg_phase_slot *pg_header_slot(const struct pg_header *header)
-{
-	const struct pg_phase_slot *slot;
-	__u32 phase = header->phase;
-
-	/* The verifier has to see the bound on the value that is the index, before it is one. */
-	barrier_var(phase);
-	if (phase >= PG_PHASE_COUNT)
-		return NULL;
-	slot = &header->phases[phase];
-	barrier_var(slot);
-	return slot;
 }
 
 /* What only the listener is asked while DNS is redirected, by whatever carries ports. */
@@ -152,15 +133,15 @@ static __always_inline bool pg_state_readable(const struct pg_header *header,
 	return false; /* a mode that is in no list is memory that nobody wrote */
 }
 
-static __always_inline enum pg_reason pg_decide(const struct pg_header *header,
+static __always_inline enum pg_reason pg_decide(const struct pg_view *view,
 						const struct pg_facts *facts)
 {
-	const struct pg_phase_slot *slot;
+	const struct pg_header *header = view->header;
+	const struct pg_phase_slot *slot = view->slot;
 	enum pg_reason reason;
 
-	if (!pg_header_valid(header))
+	if (!view->valid)
 		return PG_REASON_NO_POLICY;
-	slot = pg_header_slot(header);
 	if (!slot || !pg_state_readable(header, slot))
 		return PG_REASON_UNREADABLE;
 

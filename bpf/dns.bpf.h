@@ -13,6 +13,7 @@
 #include "facts.h"
 #include "loopback.bpf.h"
 #include "maps.bpf.h"
+#include "view.bpf.h"
 
 /* A DNS message is never shorter than its header. */
 #define PG_DNS_HEADER_BYTES 12
@@ -39,14 +40,10 @@ static __always_inline bool pg_dns_is_listener(const struct pg_header *header,
 }
 
 /* Whether the phase in force redirects DNS. */
-static __always_inline bool pg_dns_is_redirected(const struct pg_header *header)
+static __always_inline bool pg_dns_is_redirected(const struct pg_view *view)
 {
-	const struct pg_phase_slot *slot;
-
-	if (!(header->flags & PG_HEADER_DNS_LISTENER))
-		return false;
-	slot = pg_header_slot(header);
-	return slot && slot->flags & PG_PHASE_DNS_REDIRECT;
+	return view->header->flags & PG_HEADER_DNS_LISTENER && view->slot &&
+	       view->slot->flags & PG_PHASE_DNS_REDIRECT;
 }
 
 /*
@@ -54,14 +51,15 @@ static __always_inline bool pg_dns_is_redirected(const struct pg_header *header)
  * connected to an IPv4 peer runs sendmsg4 with it at every send. What looks like a reply to a flow
  * that somebody else opened from port 53 goes where it says.
  */
-static __always_inline bool pg_dns_goes_to_listener(const struct pg_header *header,
+static __always_inline bool pg_dns_goes_to_listener(const struct pg_view *view,
 						    const struct pg_facts *facts)
 {
-	if (!pg_dns_is_redirected(header) || facts->bits & PG_FACT_INBOUND)
+	if (!pg_dns_is_redirected(view) || facts->bits & PG_FACT_INBOUND)
 		return false;
 	if (facts->protocol != IPPROTO_UDP && facts->protocol != IPPROTO_TCP)
 		return false;
-	return pg_is_dns(facts) || pg_dns_is_listener(header, &facts->remote, facts->remote_port);
+	return pg_is_dns(facts) ||
+	       pg_dns_is_listener(view->header, &facts->remote, facts->remote_port);
 }
 
 /* Whether user space listens in the socket's namespace. */
@@ -101,16 +99,17 @@ static __always_inline bool pg_dns_awaits_listener(struct bpf_sock_addr *ctx,
  * A nameserver is asked by connect or sendmsg: keeps what the hooks that come later need. Two
  * threads that ask by one socket at once may mix up what is shown to them, and nothing else.
  */
-static __always_inline void pg_dns_ask(struct bpf_sock_addr *ctx, const struct pg_header *header,
+static __always_inline void pg_dns_ask(struct bpf_sock_addr *ctx, const struct pg_view *view,
 				       const struct pg_facts *facts, struct pg_counters *counters)
 {
+	const struct pg_header *header = view->header;
 	const bool unserved = pg_dns_awaits_listener(ctx, header, facts->netns);
 	struct pg_dns_socket first = {.netns = facts->netns};
 	struct bpf_sock *sk = ctx->sk;
 	struct pg_dns_socket *asked;
 
 	if (unserved)
-		pg_report(header, facts, PG_EVENT_UNSERVED, PG_REASON_LISTENER, counters);
+		pg_report(view, facts, PG_EVENT_UNSERVED, PG_REASON_LISTENER, counters);
 	if (!sk)
 		return;
 	if (pg_dns_is_listener(header, &facts->remote, facts->remote_port)) {
@@ -221,7 +220,7 @@ pg_dns_is_unserved(struct __sk_buff *skb, const struct pg_header *header, struct
 }
 
 /* Hands the datagram to user space. */
-static __always_inline void pg_dns_park(struct __sk_buff *skb, const struct pg_header *header,
+static __always_inline void pg_dns_park(struct __sk_buff *skb, const struct pg_view *view,
 					const struct pg_facts *facts, struct pg_counters *counters)
 {
 	const __u64 offset =
@@ -240,7 +239,7 @@ static __always_inline void pg_dns_park(struct __sk_buff *skb, const struct pg_h
 	parked = bpf_ringbuf_reserve(&pg_events, sizeof(*parked), 0);
 	if (!parked)
 		goto lost;
-	pg_event_fill(&parked->event, header, facts, PG_EVENT_PARKED, PG_REASON_LISTENER);
+	pg_event_fill(&parked->event, view, facts, PG_EVENT_PARKED, PG_REASON_LISTENER);
 	__builtin_memset(&parked->local, 0, sizeof(parked->local));
 	parked->local.addr = facts->local;
 	parked->local.port = facts->local_port;
@@ -279,7 +278,7 @@ static __always_inline bool pg_sets_recverr(struct bpf_sockopt *ctx, const struc
  * comes before the query, so that user space may as well open the listener now.
  */
 static __always_inline bool pg_dns_ignores_recverr(struct bpf_sockopt *ctx,
-						   const struct pg_header *header,
+						   const struct pg_view *view,
 						   struct pg_counters *counters)
 {
 	struct pg_facts facts = {.protocol = IPPROTO_UDP};
@@ -287,16 +286,15 @@ static __always_inline bool pg_dns_ignores_recverr(struct bpf_sockopt *ctx,
 	struct pg_dns_served_key key;
 	struct pg_mark *mark;
 
-	if (!sk || !pg_sets_recverr(ctx, sk) || !pg_header_valid(header) ||
-	    !pg_dns_is_redirected(header))
+	if (!sk || !pg_sets_recverr(ctx, sk) || !view->valid || !pg_dns_is_redirected(view))
 		return false;
 	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
 	if (!mark || mark->kind != PG_MARK_DATAGRAM)
 		return false;
-	key = (struct pg_dns_served_key){.env_id = header->env_id, .netns = mark->netns};
+	key = (struct pg_dns_served_key){.env_id = view->header->env_id, .netns = mark->netns};
 	if (bpf_map_lookup_elem(&pg_dns_served, &key))
 		return false;
 	facts.netns = mark->netns;
-	pg_report(header, &facts, PG_EVENT_UNSERVED, PG_REASON_LISTENER, counters);
+	pg_report(view, &facts, PG_EVENT_UNSERVED, PG_REASON_LISTENER, counters);
 	return true;
 }

@@ -5,6 +5,7 @@
 #include "decide.bpf.h"
 #include "facts.h"
 #include "maps.bpf.h"
+#include "view.bpf.h"
 
 /* How stale .seen may be: refreshing it for every packet would bounce a cache line. */
 #define PG_FLOW_REFRESH_NS 1000000000ULL
@@ -40,11 +41,11 @@ static __always_inline struct pg_flow *pg_flow_lookup(const struct pg_header *he
 }
 
 /* Whether the flow was opened from outside, and something came in since the last switch. */
-static __always_inline bool pg_flow_is_inbound(const struct pg_header *header,
+static __always_inline bool pg_flow_is_inbound(const struct pg_view *view,
 					       const struct pg_flow *flow)
 {
 	return flow && flow->direction == PG_FLOW_INBOUND &&
-	       flow->generation == (__u32)header->generation;
+	       flow->generation == (__u32)view->generation;
 }
 
 /* From now on, what comes in may be the answer to something that could not be recorded. */
@@ -63,14 +64,14 @@ static __always_inline bool pg_flow_inbound_barred(__u64 env_id)
 	return !until || bpf_ktime_get_boot_ns() < *until;
 }
 
-static __always_inline void pg_flow_insert(const struct pg_header *header, struct pg_flow_key *key,
+static __always_inline void pg_flow_insert(const struct pg_view *view, struct pg_flow_key *key,
 					   enum pg_direction direction,
 					   struct pg_counters *counters)
 {
 	struct pg_flow flow = {.seen = bpf_ktime_get_boot_ns(), .direction = direction};
 	long error;
 
-	flow.generation = (__u32)header->generation;
+	flow.generation = (__u32)view->generation;
 	error = bpf_map_update_elem(&pg_flows, key, &flow, BPF_NOEXIST);
 	if (!error || error == -17 /* EEXIST: another CPU was first */)
 		return;
@@ -80,7 +81,7 @@ static __always_inline void pg_flow_insert(const struct pg_header *header, struc
 }
 
 /* The Environment sends, and not as a reply: what comes back is an answer from now on. */
-static __always_inline void pg_flow_record_outbound(const struct pg_header *header,
+static __always_inline void pg_flow_record_outbound(const struct pg_view *view,
 						    const struct pg_facts *facts,
 						    struct pg_flow *flow,
 						    struct pg_counters *counters)
@@ -91,8 +92,8 @@ static __always_inline void pg_flow_record_outbound(const struct pg_header *head
 		flow->direction = PG_FLOW_OUTBOUND;
 		return;
 	}
-	pg_flow_key_fill(&key, header, facts);
-	pg_flow_insert(header, &key, PG_FLOW_OUTBOUND, counters);
+	pg_flow_key_fill(&key, view->header, facts);
+	pg_flow_insert(view, &key, PG_FLOW_OUTBOUND, counters);
 }
 
 /*
@@ -110,7 +111,7 @@ static __always_inline void pg_flow_key_hidden(struct pg_flow_key *key,
 		key->remote = *remote;
 }
 
-static __always_inline void pg_flow_record_hidden(const struct pg_header *header,
+static __always_inline void pg_flow_record_hidden(const struct pg_view *view,
 						  const struct pg_facts *facts,
 						  struct pg_counters *counters)
 {
@@ -120,12 +121,12 @@ static __always_inline void pg_flow_record_hidden(const struct pg_header *header
 	/* An IPv4 header says what it carries, whatever its options. */
 	if (!(facts->bits & PG_FACT_IPV6) && facts->protocol != IPPROTO_UDP)
 		return;
-	pg_flow_key_hidden(&key, header, pg_hides_destination(facts) ? NULL : &facts->remote);
+	pg_flow_key_hidden(&key, view->header, pg_hides_destination(facts) ? NULL : &facts->remote);
 	flow = bpf_map_lookup_elem(&pg_flows, &key);
 	if (flow)
 		flow->seen = bpf_ktime_get_boot_ns();
 	else
-		pg_flow_insert(header, &key, PG_FLOW_OUTBOUND, counters);
+		pg_flow_insert(view, &key, PG_FLOW_OUTBOUND, counters);
 }
 
 static __always_inline bool pg_flow_is_barred(const struct pg_header *header,
@@ -141,18 +142,18 @@ static __always_inline bool pg_flow_is_barred(const struct pg_header *header,
 }
 
 /* The flow is inbound, in this generation. */
-static __always_inline void pg_flow_open_inbound(const struct pg_header *header,
+static __always_inline void pg_flow_open_inbound(const struct pg_view *view,
 						 const struct pg_facts *facts, struct pg_flow *flow,
 						 struct pg_counters *counters)
 {
 	struct pg_flow_key key = {};
 
 	if (flow) {
-		flow->generation = (__u32)header->generation;
+		flow->generation = (__u32)view->generation;
 		return;
 	}
-	pg_flow_key_fill(&key, header, facts);
-	pg_flow_insert(header, &key, PG_FLOW_INBOUND, counters);
+	pg_flow_key_fill(&key, view->header, facts);
+	pg_flow_insert(view, &key, PG_FLOW_INBOUND, counters);
 }
 
 /*
@@ -160,22 +161,22 @@ static __always_inline void pg_flow_open_inbound(const struct pg_header *header,
  * without the local address, is a hint for connect and sendmsg, which run before a source is
  * chosen; packets are judged by the exact one.
  */
-static __always_inline void pg_flow_record_inbound(const struct pg_header *header,
+static __always_inline void pg_flow_record_inbound(const struct pg_view *view,
 						   struct pg_facts *facts,
 						   struct pg_counters *counters)
 {
-	struct pg_flow *flow = pg_flow_lookup(header, facts);
+	struct pg_flow *flow = pg_flow_lookup(view->header, facts);
 
 	/* Nothing can be sent back to port 0, whose hint would be the key of what is hidden. */
 	if (!facts->remote_port || (flow && flow->direction == PG_FLOW_OUTBOUND))
 		return;
-	if (pg_flow_is_barred(header, facts))
+	if (pg_flow_is_barred(view->header, facts))
 		return;
-	if (!flow && pg_flow_inbound_barred(header->env_id)) {
+	if (!flow && pg_flow_inbound_barred(view->header->env_id)) {
 		__sync_fetch_and_add(&counters->flows_refused, 1);
 		return;
 	}
-	pg_flow_open_inbound(header, facts, flow, counters);
+	pg_flow_open_inbound(view, facts, flow, counters);
 	__builtin_memset(&facts->local, 0, sizeof(facts->local));
-	pg_flow_open_inbound(header, facts, pg_flow_lookup(header, facts), counters);
+	pg_flow_open_inbound(view, facts, pg_flow_lookup(view->header, facts), counters);
 }

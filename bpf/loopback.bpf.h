@@ -70,7 +70,7 @@ static __always_inline enum pg_receiver pg_receiver_of(struct bpf_sock *receiver
 	const __u32 mark = receiver->mark;
 	struct pg_dns_listener *listener;
 
-	if (bpf_sk_ancestor_cgroup_id(receiver, header->level) == header->env_id)
+	if (bpf_sk_ancestor_cgroup_id(receiver, header->level) == header->cgroup_id)
 		return PG_RECEIVER_OWN;
 	listener = bpf_sk_storage_get(&pg_dns_listeners, receiver, NULL, 0);
 	if (listener && listener->env_id == header->env_id)

@@ -11,14 +11,33 @@
 #include <phasegate/abi/event.h>
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/header.h>
+#include <phasegate/abi/member.h>
 #include <phasegate/abi/set.h>
+#include <phasegate/abi/state.h>
 
-/* Headers, by cgroup id: one storage for all hooks of a cgroup. */
+/* Headers of members, by cgroup id: one storage for all hooks of a cgroup. */
 struct {
 	__uint(type, BPF_MAP_TYPE_CGROUP_STORAGE);
 	__type(key, __u64);
 	__type(value, struct pg_header);
 } pg_headers SEC(".maps");
+
+/* Mapped into user space, so that a switch is one store. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PG_ENVIRONMENT_MAX);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct pg_state);
+} pg_states SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_MEMBERS_TOTAL_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct pg_member);
+} pg_members SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE);
@@ -68,6 +87,23 @@ struct {
 	__type(key, struct pg_own_key);
 	__type(value, __u8);
 } pg_own SEC(".maps");
+
+/* Addresses of the host, and what an entry opens on them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_HOST_ADDRESS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pg_addr);
+	__type(value, __u8);
+} pg_host_addresses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_HOST_PORT_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __be16);
+	__type(value, __u8);
+} pg_host_ports SEC(".maps");
 
 /* A plain hash and not an LRU: evicting an outbound flow would let its answers open an inbound. */
 struct {
@@ -121,3 +157,10 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, PG_EVENT_RING_BYTES);
 } pg_events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PG_ENVIRONMENT_MAX);
+	__type(key, __u32);
+	__type(value, struct pg_event_budget);
+} pg_event_budgets SEC(".maps");

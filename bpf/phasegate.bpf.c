@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Entry points: one program per hook of abi/hook.h. Each reads the Environment's header once,
+ * Entry points: one program per hook of abi/hook.h. Each reads the header and the state once,
  * gathers facts, asks the decision function and counts. An Environment's cgroup has all of them.
  */
 #include <vmlinux.h>
@@ -16,6 +16,7 @@
 #include "maps.bpf.h"
 #include "packet.bpf.h"
 #include "socket.bpf.h"
+#include "view.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -85,20 +86,20 @@ pg_read_egress_facts(struct __sk_buff *skb, const struct pg_header *header, stru
 }
 
 /* A query for the listener that user space is about to open. */
-static __always_inline int pg_dns_wait(struct __sk_buff *skb, const struct pg_header *header,
+static __always_inline int pg_dns_wait(struct __sk_buff *skb, const struct pg_view *view,
 				       const struct pg_facts *facts, struct pg_counters *counters)
 {
 	if (facts->protocol == IPPROTO_UDP) {
 		pg_count(counters, PG_COUNT_PACKET, PG_REASON_LISTENER);
-		pg_dns_park(skb, header, facts, counters);
+		pg_dns_park(skb, view, facts, counters);
 		return PG_HOOK_TAKE;
 	}
 	/* The kernel sends the SYN again in a second, and the second one is counted. */
-	pg_report(header, facts, PG_EVENT_UNSERVED, PG_REASON_LISTENER, counters);
+	pg_report(view, facts, PG_EVENT_UNSERVED, PG_REASON_LISTENER, counters);
 	return PG_HOOK_DENY;
 }
 
-static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct pg_header *header,
+static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct pg_view *view,
 					   struct pg_counters *counters)
 {
 	/* A forged source on lo could open a flow, so lo has none. */
@@ -107,47 +108,49 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 	struct pg_flow *flow = NULL;
 	enum pg_reason reason;
 
-	if (!pg_header_valid(header)) {
+	if (!view->valid) {
 		pg_count(counters, PG_COUNT_PACKET, PG_REASON_NO_POLICY);
 		return PG_HOOK_DENY;
 	}
-	pg_read_egress_facts(skb, header, &facts);
+	pg_read_egress_facts(skb, view->header, &facts);
 	udp = facts.protocol == IPPROTO_UDP && !facts.defect;
 	if (flows && udp) {
-		flow = pg_flow_lookup(header, &facts);
-		if (pg_flow_is_inbound(header, flow))
+		flow = pg_flow_lookup(view->header, &facts);
+		if (pg_flow_is_inbound(view, flow))
 			facts.bits |= PG_FACT_INBOUND;
 	}
-	reason = pg_decide(header, &facts);
+	reason = pg_decide(view, &facts);
 	if (reason == PG_REASON_LISTENER && facts.bits & PG_FACT_UNSERVED)
-		return pg_dns_wait(skb, header, &facts, counters);
+		return pg_dns_wait(skb, view, &facts, counters);
 	if (pg_count(counters, PG_COUNT_PACKET, reason) == PG_ALLOW) {
 		if (flows && udp && !(facts.bits & PG_FACT_INBOUND))
-			pg_flow_record_outbound(header, &facts, flow, counters);
+			pg_flow_record_outbound(view, &facts, flow, counters);
 		else if (flows && facts.defect && reason == PG_REASON_PUBLIC)
-			pg_flow_record_hidden(header, &facts, counters);
+			pg_flow_record_hidden(view, &facts, counters);
 		return PG_HOOK_ALLOW;
 	}
 	if (pg_is_stranded(skb, &facts))
-		pg_report(header, &facts, PG_EVENT_STRANDED, reason, counters);
+		pg_report(view, &facts, PG_EVENT_STRANDED, reason, counters);
 	return PG_HOOK_DENY;
 }
 
 SEC("cgroup_skb/egress")
 int pg_egress(struct __sk_buff *skb)
 {
-	return pg_judge_egress(skb, bpf_get_local_storage(&pg_headers, 0),
-			       bpf_get_local_storage(&pg_counts, 0));
+	struct pg_view view;
+
+	pg_view_read(&view, bpf_get_local_storage(&pg_headers, 0));
+	return pg_judge_egress(skb, &view, bpf_get_local_storage(&pg_counts, 0));
 }
 
 /* Nothing that comes in is judged, but who opened a UDP flow is remembered. */
-static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg_header *header,
+static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg_view *view,
 					  struct pg_counters *counters)
 {
 	struct pg_facts facts = {};
 	struct pg_packet packet = {};
 
-	if (!pg_header_valid(header)) {
+	if (!view->valid) {
 		pg_count(counters, PG_COUNT_INGRESS, PG_REASON_NO_POLICY);
 		return PG_HOOK_DENY;
 	}
@@ -155,7 +158,7 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 		pg_read_packet(skb, false, &facts, &packet);
 		if (facts.protocol == IPPROTO_UDP && !facts.defect) {
 			facts.netns = pg_socket_netns(skb->sk);
-			pg_flow_record_inbound(header, &facts, counters);
+			pg_flow_record_inbound(view, &facts, counters);
 		}
 	}
 	pg_count(counters, PG_COUNT_INGRESS, PG_REASON_INGRESS);
@@ -165,8 +168,10 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 SEC("cgroup_skb/ingress")
 int pg_ingress(struct __sk_buff *skb)
 {
-	return pg_see_ingress(skb, bpf_get_local_storage(&pg_headers, 0),
-			      bpf_get_local_storage(&pg_counts, 0));
+	struct pg_view view;
+
+	pg_view_read(&view, bpf_get_local_storage(&pg_headers, 0));
+	return pg_see_ingress(skb, &view, bpf_get_local_storage(&pg_counts, 0));
 }
 
 SEC("sockops")
@@ -209,9 +214,10 @@ int pg_sock_create(struct bpf_sock *sk)
 
 /* Returns whether the destination is known to be local. */
 static __always_inline bool pg_read_sockaddr_facts(struct bpf_sock_addr *ctx, enum pg_count what,
-						   const struct pg_header *header,
+						   const struct pg_view *view,
 						   struct pg_facts *facts)
 {
+	const struct pg_header *header = view->header;
 	struct bpf_sock *sk = ctx->sk;
 	bool local;
 
@@ -223,10 +229,10 @@ static __always_inline bool pg_read_sockaddr_facts(struct bpf_sock_addr *ctx, en
 		facts->bits |= PG_FACT_ESTABLISHED;
 	if (facts->protocol == IPPROTO_UDP && sk && sk->src_port) {
 		facts->local_port = bpf_htons(sk->src_port);
-		if (pg_flow_is_inbound(header, pg_flow_lookup(header, facts)))
+		if (pg_flow_is_inbound(view, pg_flow_lookup(header, facts)))
 			facts->bits |= PG_FACT_INBOUND;
 	}
-	if (pg_dns_goes_to_listener(header, facts)) {
+	if (pg_dns_goes_to_listener(view, facts)) {
 		facts->bits |= PG_FACT_LISTENER;
 		return true;
 	}
@@ -252,24 +258,23 @@ static __always_inline bool pg_may_reach_itself(struct bpf_sock_addr *ctx, enum 
  * The fast denial of connect() and sendmsg(): EPERM at once, where a dropped SYN alone would hang
  * the application. What they let through is judged again packet by packet.
  */
-static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx,
-					     const struct pg_header *header, enum pg_count what,
-					     struct pg_facts *facts)
+static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx, const struct pg_view *view,
+					     enum pg_count what, struct pg_facts *facts)
 {
 	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
 	enum pg_reason reason = PG_REASON_NO_POLICY;
 	bool local = false;
 
-	if (pg_header_valid(header)) {
-		local = pg_read_sockaddr_facts(ctx, what, header, facts);
-		reason = pg_decide(header, facts);
+	if (view->valid) {
+		local = pg_read_sockaddr_facts(ctx, what, view, facts);
+		reason = pg_decide(view, facts);
 	}
 	/* Asked last, because it costs most, and only where it would allow. */
 	if (reason == PG_REASON_NOT_ALLOWED && !local &&
-	    pg_may_reach_itself(ctx, what, header, facts))
+	    pg_may_reach_itself(ctx, what, view->header, facts))
 		reason = PG_REASON_LOOPBACK;
 	if (reason == PG_REASON_LISTENER)
-		pg_dns_ask(ctx, header, facts, counters);
+		pg_dns_ask(ctx, view, facts, counters);
 	else
 		facts->bits &= ~PG_FACT_LISTENER;
 	return pg_count(counters, what, reason) == PG_ALLOW ? PG_HOOK_ALLOW : PG_HOOK_DENY;
@@ -279,10 +284,12 @@ static __always_inline int pg_judge_sockaddr4(struct bpf_sock_addr *ctx, enum pg
 {
 	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
 	struct pg_facts facts = {};
+	struct pg_view view;
 	int verdict;
 
 	pg_addr_set_v4(&facts.remote, ctx->user_ip4);
-	verdict = pg_judge_sockaddr(ctx, header, what, &facts);
+	pg_view_read(&view, header);
+	verdict = pg_judge_sockaddr(ctx, &view, what, &facts);
 	if (facts.bits & PG_FACT_LISTENER)
 		pg_dns_write4(ctx, &header->listener[0]);
 	return verdict;
@@ -301,10 +308,12 @@ static __always_inline int pg_judge_sockaddr6(struct bpf_sock_addr *ctx, enum pg
 {
 	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
 	struct pg_facts facts = {};
+	struct pg_view view;
 	int verdict;
 
 	pg_read_user_ip6(ctx, &facts.remote);
-	verdict = pg_judge_sockaddr(ctx, header, what, &facts);
+	pg_view_read(&view, header);
+	verdict = pg_judge_sockaddr(ctx, &view, what, &facts);
 	if (facts.bits & PG_FACT_LISTENER)
 		pg_dns_write6(ctx, pg_addr_is_v4(&facts.remote) ? &header->listener[0]
 								: &header->listener[1]);
@@ -330,11 +339,13 @@ static __always_inline void pg_forget_accepted(struct bpf_sock_addr *ctx)
 static __always_inline int pg_judge_bind(struct bpf_sock_addr *ctx, struct pg_facts *facts)
 {
 	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
+	struct pg_view view;
 
 	facts->remote_port = ctx->user_port;
-	if (!pg_header_valid(header) || ctx->protocol != IPPROTO_UDP || !facts->remote_port)
+	pg_view_read(&view, header);
+	if (!view.valid || ctx->protocol != IPPROTO_UDP || !facts->remote_port)
 		return PG_HOOK_ALLOW;
-	if (header->phase < PG_PHASE_COUNT && header->phases[header->phase].mode == PG_MODE_PUBLIC)
+	if (view.slot && view.slot->mode == PG_MODE_PUBLIC)
 		return PG_HOOK_ALLOW;
 	return pg_udp_holder_is_own(ctx, header, facts) ? PG_HOOK_ALLOW : PG_HOOK_DENY;
 }
@@ -443,10 +454,11 @@ int pg_getpeername6(struct bpf_sock_addr *ctx)
 SEC("cgroup/setsockopt")
 int pg_setsockopt(struct bpf_sockopt *ctx)
 {
-	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
 	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
+	struct pg_view view;
 
-	ctx->optlen = pg_dns_ignores_recverr(ctx, header, counters) ? PG_SOCKOPT_IGNORE
-								    : PG_SOCKOPT_UNTOUCHED;
+	pg_view_read(&view, bpf_get_local_storage(&pg_headers, 0));
+	ctx->optlen = pg_dns_ignores_recverr(ctx, &view, counters) ? PG_SOCKOPT_IGNORE
+								   : PG_SOCKOPT_UNTOUCHED;
 	return PG_HOOK_ALLOW;
 }

@@ -32,7 +32,7 @@ static double programs_us(void)
 	PG_CLEANUP(pg_kernel_freep) struct pg_kernel *kernel = NULL;
 	struct pg_error err = {0};
 
-	if (pg_kernel_open(&kernel, &err) < 0)
+	if (pg_kernel_open(NULL, &kernel, &err) < 0)
 		fail("%s", err.text);
 	return microseconds(started);
 }

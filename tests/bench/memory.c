@@ -60,10 +60,10 @@ uint64_t memory_of_sets(const struct pg_host *host, const struct pg_environment 
 		size_t first = 0;
 
 		/* Phases with the same entries share their set. */
-		while (header.phases[first].set != header.phases[i].set)
+		while (header.slots[0][first].set != header.slots[0][i].set)
 			first++;
 		if (first == i)
-			bytes += memory_of_set(kernel, &header.phases[i]);
+			bytes += memory_of_set(kernel, &header.slots[0][i]);
 	}
 	return bytes;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The production code with its header in a plain array: under a test run cgroup storage is always
- * zero, so that the production programs themselves can only deny.
+ * The production code with its header and state in a plain array: under a test run cgroup storage
+ * is always zero, so that the production programs themselves can only deny.
  */
 #include "phasegate.bpf.c"
 
@@ -41,9 +41,12 @@ SEC("cgroup_skb/egress")
 int judge_decide(struct __sk_buff *skb)
 {
 	struct judge_case *taken = judge_take();
+	struct pg_view view;
 
-	if (taken)
-		taken->reason = pg_decide(&taken->header, &taken->facts);
+	if (!taken)
+		return PG_HOOK_ALLOW;
+	pg_view_fill(&view, &taken->header, taken->word);
+	taken->reason = pg_decide(&view, &taken->facts);
 	return PG_HOOK_ALLOW;
 }
 
@@ -84,12 +87,14 @@ int judge_path(struct __sk_buff *skb)
 	struct judge_case *taken = judge_take();
 	struct pg_facts facts = {};
 	struct pg_packet packet = {};
+	struct pg_view view;
 
 	if (!taken)
 		return PG_HOOK_ALLOW;
+	pg_view_fill(&view, &taken->header, taken->word);
 	pg_read_egress_facts(skb, &taken->header, &facts);
 	judge_put(taken, &facts, &packet);
-	taken->reason = pg_decide(&taken->header, &facts);
+	taken->reason = pg_decide(&view, &facts);
 	return PG_HOOK_ALLOW;
 }
 
@@ -98,14 +103,22 @@ SEC("cgroup_skb/egress")
 int judge_egress(struct __sk_buff *skb)
 {
 	struct judge_case *taken = judge_take();
+	struct pg_view view;
 
-	return taken ? pg_judge_egress(skb, &taken->header, &judge_counters) : PG_HOOK_DENY;
+	if (!taken)
+		return PG_HOOK_DENY;
+	pg_view_fill(&view, &taken->header, taken->word);
+	return pg_judge_egress(skb, &view, &judge_counters);
 }
 
 SEC("cgroup_skb/ingress")
 int judge_ingress(struct __sk_buff *skb)
 {
 	struct judge_case *taken = judge_take();
+	struct pg_view view;
 
-	return taken ? pg_see_ingress(skb, &taken->header, &judge_counters) : PG_HOOK_DENY;
+	if (!taken)
+		return PG_HOOK_DENY;
+	pg_view_fill(&view, &taken->header, taken->word);
+	return pg_see_ingress(skb, &view, &judge_counters);
 }

@@ -13,6 +13,7 @@
 
 struct judge_case {
 	struct pg_header header;
+	__u64 word;	       /* of the state */
 	struct pg_facts facts; /* input of judge_decide; output of the others */
 	__u32 reason;	       /* enum pg_reason */
 	__u8 tcp_flags;
@@ -20,4 +21,4 @@ struct judge_case {
 	__u8 tcp_payload;
 	__u8 reserved;
 };
-PG_ASSERT_SIZE(struct judge_case, 200);
+PG_ASSERT_SIZE(struct judge_case, 264);

@@ -222,12 +222,27 @@ static __u8 table_bits(const bool *named)
 	return bits;
 }
 
-struct pg_header lab_header(const struct lab *lab, const struct model_policy *policy)
+static struct pg_phase_slot make_slot(const struct lab *lab, const struct model_phase *phase)
+{
+	struct pg_phase_slot slot = {
+		.mode = (__u8)phase->mode,
+		.tables = table_bits(phase->named),
+		.flags = phase->dns_redirect ? PG_PHASE_DNS_REDIRECT : 0,
+	};
+
+	if (phase->set)
+		slot.set = slot_of((size_t)(phase->set - lab->sets), LAB_SETS);
+	if (phase->learned)
+		slot.learned = slot_of((size_t)(phase->learned - lab->learned), LAB_LEARNED);
+	return slot;
+}
+
+static struct pg_header make_header(const struct lab *lab, const struct model_policy *policy)
 {
 	struct pg_header header = {
 		.magic = policy->installed ? PG_HEADER_MAGIC : PG_HEADER_MAGIC + 1,
-		.phase = (__u8)policy->phase,
 		.env_id = LAB_ENV_ID,
+		.cgroup_id = LAB_ENV_ID,
 		.flags = (policy->check_source ? PG_HEADER_CHECK_SOURCE : 0U) |
 			 (policy->check_lo_source ? PG_HEADER_CHECK_LO_SOURCE : 0U),
 		.ceiling_tables = table_bits(policy->ceiling_named),
@@ -236,20 +251,18 @@ struct pg_header lab_header(const struct lab *lab, const struct model_policy *po
 	if (policy->ceiling)
 		header.ceiling = slot_of((size_t)(policy->ceiling - lab->sets), LAB_SETS);
 	for (size_t i = 0; i < PG_PHASE_COUNT; i++) {
-		const struct model_phase *phase = &policy->phases[i];
-		struct pg_phase_slot *slot = &header.phases[i];
-
-		slot->mode = (__u8)phase->mode;
-		slot->tables = table_bits(phase->named);
-		if (phase->set)
-			slot->set = slot_of((size_t)(phase->set - lab->sets), LAB_SETS);
-		if (phase->learned)
-			slot->learned =
-				slot_of((size_t)(phase->learned - lab->learned), LAB_LEARNED);
-		if (phase->dns_redirect)
-			slot->flags |= PG_PHASE_DNS_REDIRECT;
+		header.slots[policy->bank % 2][i] = make_slot(lab, &policy->phases[i]);
+		header.slots[1 - policy->bank % 2][i] = make_slot(lab, &policy->idle[i]);
 	}
 	return header;
+}
+
+void lab_describe(const struct lab *lab, const struct model_policy *policy,
+		  struct judge_case *ret_case)
+{
+	ret_case->header = make_header(lab, policy);
+	ret_case->word = policy->generation << 8 | policy->bank << 4 |
+			 (policy->none_in_force ? 0 : policy->phase + 1);
 }
 
 struct pg_facts lab_facts(const struct model_facts *facts)

@@ -45,7 +45,9 @@ void lab_close(struct lab *lab);
 void lab_fill(struct lab *lab);
 
 struct pg_addr lab_address(const struct model_address *address);
-struct pg_header lab_header(const struct lab *lab, const struct model_policy *policy);
+/* The header and the state of the case. */
+void lab_describe(const struct lab *lab, const struct model_policy *policy,
+		  struct judge_case *ret_case);
 struct pg_facts lab_facts(const struct model_facts *facts);
 
 /* Where a packet is sent. */

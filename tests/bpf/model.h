@@ -53,8 +53,11 @@ struct model_phase {
 
 struct model_policy {
 	bool installed;
-	unsigned int phase;
-	struct model_phase phases[PG_PHASE_COUNT];
+	bool none_in_force; /* of its phases */
+	unsigned int phase, bank;
+	uint64_t generation;
+	struct model_phase phases[PG_PHASE_COUNT]; /* of the bank in force */
+	struct model_phase idle[PG_PHASE_COUNT];   /* of the other */
 	const struct model_set *ceiling;
 	bool ceiling_named[PG_TABLE_COUNT];
 	bool check_source, check_lo_source; /* of every packet; of those to lo */

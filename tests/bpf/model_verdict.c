@@ -99,9 +99,9 @@ static int rule_state(const struct model_policy *policy)
 {
 	const struct model_phase *phase;
 
-	if (!policy->installed)
+	if (!policy->installed || policy->none_in_force)
 		return PG_REASON_NO_POLICY;
-	if (policy->phase >= PG_PHASE_COUNT)
+	if (policy->phase >= PG_PHASE_COUNT || policy->bank > 1)
 		return PG_REASON_UNREADABLE;
 	if (!set_complete(policy->ceiling, policy->ceiling_named))
 		return PG_REASON_UNREADABLE;

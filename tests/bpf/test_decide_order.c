@@ -47,6 +47,16 @@ static void no_policy(struct situation *s)
 	s->policy.installed = false;
 }
 
+static void no_phase(struct situation *s)
+{
+	s->policy.none_in_force = true;
+}
+
+static void bad_bank(struct situation *s)
+{
+	s->policy.bank += 2;
+}
+
 static void bad_phase(struct situation *s)
 {
 	s->policy.phase += PG_PHASE_COUNT;
@@ -223,6 +233,8 @@ static const struct trigger {
 	unsigned int claims;
 } triggers[] = {
 	{"no-policy", PG_REASON_NO_POLICY, no_policy, 0},
+	{"no-phase", PG_REASON_NO_POLICY, no_phase, CLAIM_STATE},
+	{"bank-range", PG_REASON_UNREADABLE, bad_bank, CLAIM_STATE},
 	{"phase-range", PG_REASON_UNREADABLE, bad_phase, CLAIM_STATE},
 	{"mode-zero", PG_REASON_UNREADABLE, no_mode, CLAIM_STATE | CLAIM_MODE},
 	{"mode-unknown", PG_REASON_UNREADABLE, unknown_mode, CLAIM_STATE | CLAIM_MODE},
@@ -262,7 +274,7 @@ static struct situation plain(const struct lab *lab, unsigned int phase)
 {
 	struct situation s = {
 		.lab = lab,
-		.policy = {.installed = true, .phase = phase},
+		.policy = {.installed = true, .phase = phase, .bank = phase % 2},
 		.facts = {.packet = true,
 			  .own_source = true,
 			  .remote = lab_parse("10.0.0.1"),
@@ -270,9 +282,11 @@ static struct situation plain(const struct lab *lab, unsigned int phase)
 			  .protocol = 17},
 	};
 
-	/* The other phases allow everything, so that reading the wrong one shows. */
-	for (size_t i = 0; i < PG_PHASE_COUNT; i++)
+	/* The other phases and bank allow everything, so that reading the wrong one shows. */
+	for (size_t i = 0; i < PG_PHASE_COUNT; i++) {
 		s.policy.phases[i].mode = i == phase ? PG_MODE_ALLOWLIST : PG_MODE_PUBLIC;
+		s.policy.idle[i].mode = PG_MODE_PUBLIC;
+	}
 	return s;
 }
 
@@ -282,10 +296,10 @@ static void judge(struct check *check, struct lab *lab, const struct situation *
 	const enum pg_reason model = model_judge(&s->policy, &s->facts);
 
 	lab->cases[0] = (struct judge_case){
-		.header = lab_header(lab, &s->policy),
 		.facts = lab_facts(&s->facts),
 		.reason = UINT32_MAX,
 	};
+	lab_describe(lab, &s->policy, &lab->cases[0]);
 	lab_decide(lab, 1);
 	CHECK(check, lab->cases[0].reason == expected, "%s before %s in phase %u: %s", first,
 	      second, s->policy.phase, lab_reason_name(lab->cases[0].reason));

@@ -79,25 +79,37 @@ static const struct model_set *any_set(struct rng *rng, struct lab *lab)
 	return &lab->sets[rng_below(rng, rng_one_in(rng, 8) ? LAB_SETS : LAB_WHOLE_SETS)];
 }
 
+static struct model_phase any_phase(struct rng *rng, struct lab *lab)
+{
+	struct model_phase phase = {
+		.mode = rng_one_in(rng, 50) ? rng_below(rng, 256) : RNG_PICK(rng, modes),
+		.set = any_set(rng, lab),
+		.dns_redirect = rng_one_in(rng, 4),
+	};
+
+	for (size_t j = 0; j < PG_TABLE_COUNT; j++)
+		phase.named[j] = !rng_one_in(rng, 4);
+	if (rng_one_in(rng, 2))
+		phase.learned =
+			&lab->learned[rng_below(rng, rng_one_in(rng, 8) ? LAB_LEARNED
+									: LAB_WHOLE_LEARNED)];
+	return phase;
+}
+
 static struct model_policy any_policy(struct rng *rng, struct lab *lab)
 {
 	struct model_policy policy = {
 		.installed = !rng_one_in(rng, 50),
-		.phase = rng_one_in(rng, 50) ? 3 + rng_below(rng, 253) : rng_below(rng, 3),
+		.phase = rng_one_in(rng, 50) ? 3 + rng_below(rng, 12) : rng_below(rng, 3),
+		.bank = rng_one_in(rng, 50) ? 2 + rng_below(rng, 14) : rng_below(rng, 2),
+		.none_in_force = rng_one_in(rng, 50),
+		.generation = rng_next(rng) >> 8,
 		.check_source = rng_one_in(rng, 3),
 	};
 
 	for (size_t i = 0; i < PG_PHASE_COUNT; i++) {
-		struct model_phase *phase = &policy.phases[i];
-
-		phase->mode = rng_one_in(rng, 50) ? rng_below(rng, 256) : RNG_PICK(rng, modes);
-		phase->set = any_set(rng, lab);
-		for (size_t j = 0; j < PG_TABLE_COUNT; j++)
-			phase->named[j] = !rng_one_in(rng, 4);
-		if (rng_one_in(rng, 2))
-			phase->learned = &lab->learned[rng_below(
-				rng, rng_one_in(rng, 8) ? LAB_LEARNED : LAB_WHOLE_LEARNED)];
-		phase->dns_redirect = rng_one_in(rng, 4);
+		policy.phases[i] = any_phase(rng, lab);
+		policy.idle[i] = any_phase(rng, lab);
 	}
 	policy.ceiling = any_set(rng, lab);
 	if (rng_one_in(rng, 4))
@@ -139,11 +151,12 @@ static void compare(struct check *check, const struct judge_case *got,
 
 	hits[expected]++;
 	CHECK(check, got->reason == expected,
-	      "case %lu: %s instead of %s (phase %u, mode %u, bits %#x, defect %u, protocol %u, "
+	      "case %lu: %s instead of %s (phase %u, bank %u, mode %u, bits %#x, defect %u, "
+	      "protocol %u, "
 	      "port "
 	      "%u)",
 	      number, lab_reason_name(got->reason), lab_reason_name(expected), policy->phase,
-	      policy->phase < PG_PHASE_COUNT ? policy->phases[policy->phase].mode : 0,
+	      policy->bank, policy->phase < PG_PHASE_COUNT ? policy->phases[policy->phase].mode : 0,
 	      got->facts.bits, got->facts.defect, facts->protocol, facts->remote_port);
 }
 
@@ -157,10 +170,10 @@ static void judge_batch(struct check *check, struct rng *rng, struct lab *lab, u
 		policies[i] = any_policy(rng, lab);
 		facts[i] = any_facts(rng);
 		lab->cases[i] = (struct judge_case){
-			.header = lab_header(lab, &policies[i]),
 			.facts = lab_facts(&facts[i]),
 			.reason = UINT32_MAX,
 		};
+		lab_describe(lab, &policies[i], &lab->cases[i]);
 	}
 	lab_decide(lab, JUDGE_BATCH);
 	for (unsigned int i = 0; i < JUDGE_BATCH; i++)

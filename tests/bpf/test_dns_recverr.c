@@ -118,7 +118,7 @@ static void try_unserved(struct bench *bench, const struct option *option)
 	CHECK(check, is_ignored(bench, fd, option), "%s: not ignored", option->text);
 	CHECK(check,
 	      event->env_id == env_id && event->protocol == IPPROTO_UDP &&
-		      event->generation == bench->world.header.generation && !event->remote_port,
+		      event->generation == bench->world.generation && !event->remote_port,
 	      "%s: another event", option->text);
 	/* Before Linux 5.14 the kernel does not tell. */
 	getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size);

@@ -62,8 +62,8 @@ static void check_event(struct bench *bench, const struct pg_event *event, const
 	if (!CHECK(&bench->check, event, "%s: no event of kind %u", what, kind))
 		return;
 	CHECK(&bench->check, event->env_id == bench->world.place.id, "%s: whose event?", what);
-	CHECK(&bench->check, event->generation == bench->world.header.generation,
-	      "%s: generation %llu", what, (unsigned long long)event->generation);
+	CHECK(&bench->check, event->generation == bench->world.generation, "%s: generation %llu",
+	      what, (unsigned long long)event->generation);
 	CHECK(&bench->check, event->netns && (!netns || event->netns == netns), "%s: netns %llu",
 	      what, (unsigned long long)event->netns);
 	CHECK(&bench->check, event->reason == PG_REASON_LISTENER, "%s: reason %u", what,

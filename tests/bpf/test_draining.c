@@ -75,7 +75,7 @@ static void make_learned(struct bench *bench)
 		      !bpf_map_update_elem(bpf_map__fd(bench->world.skeleton->maps.pg_learned_sets),
 					   &slot, &bench->learned, BPF_ANY),
 	      "the learned set: %s", strerror(errno));
-	bench->world.header.phases[WORLD_ALLOWLIST].learned = SLOT;
+	bench->world.header.slots[0][WORLD_ALLOWLIST].learned = SLOT;
 	world_write_header(&bench->world);
 }
 
@@ -143,7 +143,7 @@ static void try_reply(struct bench *bench, enum pg_phase phase)
 	int fd, error;
 
 	world_switch(&bench->world, phase);
-	flow.generation = (__u32)bench->world.header.generation;
+	flow.generation = (__u32)bench->world.generation;
 	fd = world_client(&bench->world, AF_INET, SOCK_DGRAM, 0);
 	if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &key.netns, &size)) {
 		printf("# the kernel does not tell the namespace's cookie\n");

@@ -110,10 +110,10 @@ static bool transmit(struct bench *bench, const struct step *step)
 		  step->out ? remote_port : LOCAL_PORT);
 	for (size_t i = 0; i < PG_PHASE_COUNT; i++)
 		policy.phases[i].mode = step->mode ? step->mode : PG_MODE_NO_NETWORK;
-	bench->lab.cases[0].header = lab_header(&bench->lab, &policy);
+	policy.generation = step->generation;
+	lab_describe(&bench->lab, &policy, &bench->lab.cases[0]);
 	if (step->env_id)
 		bench->lab.cases[0].header.env_id = step->env_id;
-	bench->lab.cases[0].header.generation = step->generation;
 	return lab_run(&bench->lab,
 		       step->out ? skeleton->progs.judge_egress : skeleton->progs.judge_ingress,
 		       &frame, 1) == 1;

@@ -17,7 +17,9 @@
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/header.h>
 #include <phasegate/abi/hook.h>
+#include <phasegate/abi/member.h>
 #include <phasegate/abi/set.h>
+#include <phasegate/abi/state.h>
 
 #include "check.h"
 #include "phasegate.skel.h"
@@ -36,6 +38,16 @@ struct layout {
 static const struct layout layouts[] = {
 	{"pg_headers", BPF_MAP_TYPE_CGROUP_STORAGE, sizeof(__u64), sizeof(struct pg_header), 0,
 	 "__u64", "pg_header", 0, 0, 0},
+	{"pg_states", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_state),
+	 PG_ENVIRONMENT_MAX, "__u32", "pg_state", 0, 0, 0},
+	{"pg_members", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_member),
+	 PG_MEMBERS_TOTAL_MAX, "__u64", "pg_member", 0, 0, 0},
+	{"pg_host_addresses", BPF_MAP_TYPE_HASH, sizeof(struct pg_addr), sizeof(__u8),
+	 PG_HOST_ADDRESS_MAX, "pg_addr", "__u8", 0, 0, 0},
+	{"pg_host_ports", BPF_MAP_TYPE_HASH, sizeof(__be16), sizeof(__u8), PG_HOST_PORT_MAX,
+	 "__be16", "__u8", 0, 0, 0},
+	{"pg_event_budgets", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_event_budget),
+	 PG_ENVIRONMENT_MAX, "__u32", "pg_event_budget", 0, 0, 0},
 	{"pg_counts", BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE, sizeof(__u64), sizeof(struct pg_counters),
 	 0, "__u64", "pg_counters", 0, 0, 0},
 #define PG_X(symbol, map, map_type, key_type) \
@@ -84,6 +96,7 @@ static const struct {
 	STRUCT(pg_addr),       STRUCT(pg_counters),	STRUCT(pg_flow_key),
 	STRUCT(pg_dns_socket), STRUCT(pg_dns_listener), STRUCT(pg_dns_served_key),
 	STRUCT(pg_flow),       STRUCT(pg_mark),		STRUCT(pg_own_key),
+	STRUCT(pg_state),      STRUCT(pg_member),	STRUCT(pg_event_budget),
 #undef STRUCT
 };
 

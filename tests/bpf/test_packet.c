@@ -169,7 +169,7 @@ static bool run(struct bench *bench, const struct packet *packet, const struct b
 	struct judge_case *first = &bench->lab.cases[0];
 
 	memset(first, 0, sizeof(*first));
-	first->header = lab_header(&bench->lab, &bench->policy);
+	lab_describe(&bench->lab, &bench->policy, first);
 	if (lab_run(&bench->lab, program, &frame, 1) == 1 &&
 	    bench->lab.skeleton->bss->judge_next == 1)
 		return true;
@@ -294,13 +294,14 @@ static void any_policy(struct bench *bench)
 	bench->policy = (struct model_policy){
 		.installed = true,
 		.phase = rng_below(rng, PG_PHASE_COUNT),
+		.bank = rng_below(rng, 2),
 		.check_source = rng_one_in(rng, 2),
 		.check_lo_source = rng_one_in(rng, 2),
 		.ceiling = &bench->lab.sets[1],
 		.ceiling_named = {rng_one_in(rng, 4)},
 	};
 	for (size_t i = 0; i < PG_PHASE_COUNT; i++)
-		bench->policy.phases[i].mode = PG_MODE_PUBLIC;
+		bench->policy.phases[i].mode = bench->policy.idle[i].mode = PG_MODE_PUBLIC;
 	phase = &bench->policy.phases[bench->policy.phase];
 	phase->mode = PG_MODE_NO_NETWORK + rng_below(rng, 3);
 	phase->set = &bench->lab.sets[0];

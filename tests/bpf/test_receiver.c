@@ -106,9 +106,9 @@ static unsigned int judge(struct lab *lab, size_t row, uint64_t env_id, unsigned
 
 	for (size_t i = 0; i < PG_PHASE_COUNT; i++)
 		policy.phases[i].mode = PG_MODE_NO_NETWORK;
-	lab->cases[0] =
-		(struct judge_case){.header = lab_header(lab, &policy), .reason = UINT32_MAX};
-	lab->cases[0].header.env_id = env_id;
+	lab->cases[0] = (struct judge_case){.reason = UINT32_MAX};
+	lab_describe(lab, &policy, &lab->cases[0]);
+	lab->cases[0].header.env_id = lab->cases[0].header.cgroup_id = env_id;
 	lab->cases[0].header.level = (__u8)level;
 	if (lab_run(lab, lab->skeleton->progs.judge_path, &frame, 1) != 1)
 		return UINT32_MAX;

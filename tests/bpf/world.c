@@ -67,13 +67,14 @@ static void make_header(struct world *world)
 
 	header->magic = PG_HEADER_MAGIC;
 	header->level = (__u8)world->place.level;
-	header->env_id = world->place.id;
+	header->env_id = header->cgroup_id = world->place.id;
+	header->state = WORLD_STATE;
 	header->flags = PG_HEADER_DNS_LISTENER | PG_HEADER_CHECK_LO_SOURCE;
-	header->phases[WORLD_ALLOWLIST].mode = PG_MODE_ALLOWLIST;
-	header->phases[WORLD_ALLOWLIST].flags = PG_PHASE_DNS_REDIRECT;
-	header->phases[WORLD_NO_NETWORK].mode = PG_MODE_NO_NETWORK;
-	header->phases[WORLD_PUBLIC].mode = PG_MODE_PUBLIC;
-	header->phases[WORLD_PUBLIC].flags = PG_PHASE_DNS_REDIRECT;
+	header->slots[0][WORLD_ALLOWLIST].mode = PG_MODE_ALLOWLIST;
+	header->slots[0][WORLD_ALLOWLIST].flags = PG_PHASE_DNS_REDIRECT;
+	header->slots[0][WORLD_NO_NETWORK].mode = PG_MODE_NO_NETWORK;
+	header->slots[0][WORLD_PUBLIC].mode = PG_MODE_PUBLIC;
+	header->slots[0][WORLD_PUBLIC].flags = PG_PHASE_DNS_REDIRECT;
 	header->listener[0].addr = mapped;
 	header->listener[0].port = htons(WORLD_PORT);
 	inet_pton(AF_INET6, WORLD_LISTENER6, &header->listener[1].addr);
@@ -120,9 +121,20 @@ void world_unshare(void)
 
 void world_switch(struct world *world, enum pg_phase phase)
 {
-	world->header.phase = (__u8)phase;
-	world->header.generation++;
 	world_write_header(world);
+	world->generation++;
+	world_set_state(world, 0, (int)phase);
+}
+
+void world_set_state(struct world *world, unsigned int bank, int phase)
+{
+	const __u32 index = WORLD_STATE;
+	const struct pg_state state = {.word = world->generation << 8 | bank << 4 |
+					       (__u64)(phase + 1)};
+
+	if (bpf_map_update_elem(bpf_map__fd(world->skeleton->maps.pg_states), &index, &state,
+				BPF_EXIST))
+		fail("writing the state");
 }
 
 void world_write_header(struct world *world)

@@ -20,6 +20,9 @@
 #define WORLD_LISTENER6 "::1"
 #define WORLD_PORT	5300
 
+/* Index of the state. */
+#define WORLD_STATE 7
+
 /* The phases of the header: an allowlist without entries, nothing, everything. */
 #define WORLD_ALLOWLIST	 PG_PHASE_SETUP
 #define WORLD_NO_NETWORK PG_PHASE_RUN
@@ -37,6 +40,7 @@ struct world {
 	struct ring_buffer *ring;
 	struct place place;
 	struct pg_header header;
+	uint64_t generation;
 	/* Of the last world_take_events(); of all kinds, the parked ones whole. */
 	struct pg_event_parked events[WORLD_EVENTS_MAX];
 	size_t event_count;
@@ -49,7 +53,10 @@ void world_close(struct world *world);
 /* A network namespace with nothing but lo. */
 void world_unshare(void);
 
+/* Writes .header and puts the phase, of bank 0, in force. */
 void world_switch(struct world *world, enum pg_phase phase);
+/* Puts a phase of a bank in force, or none (-1), in .generation. */
+void world_set_state(struct world *world, unsigned int bank, int phase);
 /* Writes .header. */
 void world_write_header(struct world *world);
 

@@ -90,7 +90,7 @@ int main(void)
 		return 77;
 	}
 	CHECK(!unshare(CLONE_NEWNET) && !system("ip link set lo up"));
-	if (pg_kernel_open(&kernel, &err) < 0) {
+	if (pg_kernel_open(NULL, &kernel, &err) < 0) {
 		fprintf(stderr, "%s\n", err.text);
 		return EXIT_FAILURE;
 	}

@@ -36,7 +36,7 @@ static bool is_inbound_flow(const struct pg_environment *environment,
 
 static const struct pg_phase_slot *slot_in_force(const struct pg_environment *environment)
 {
-	return &environment->header.phases[environment->header.phase];
+	return pg_environment_slot(environment);
 }
 
 /* What is asked of the listener alone, also within the Environment; the listener has another port.
@@ -129,7 +129,8 @@ int pg_environment_close_forbidden(struct pg_environment *environment,
 
 		if (error)
 			return pg_error_prefix(err, "closing what the %s phase forbids",
-					       pg_phase_name(environment->header.phase));
+					       pg_phase_name(
+						       (enum pg_phase)environment->state.phase));
 		closing.passes++;
 		closing.closed += closed;
 		if (closed)

@@ -114,7 +114,7 @@ void pg_content_destroy(struct pg_environment *environment)
 void pg_content_describe(const struct pg_environment *environment, struct pg_header *header)
 {
 	for (size_t i = 0; i < PG_PHASE_COUNT; i++) {
-		struct pg_phase_slot *slot = &header->phases[i];
+		struct pg_phase_slot *slot = &header->slots[0][i];
 		const struct pg_compiled *compiled;
 
 		slot->mode = (__u8)environment->policy->phases[i].mode;
@@ -130,7 +130,7 @@ void pg_content_describe(const struct pg_environment *environment, struct pg_hea
 /* What the phase in force lists; NULL: nothing. */
 static const struct pg_compiled *in_force(const struct pg_environment *environment)
 {
-	const unsigned int index = environment->phase_compiled[environment->header.phase];
+	const unsigned int index = environment->phase_compiled[environment->state.phase];
 
 	return index ? &environment->compiled[index - 1] : NULL;
 }
@@ -161,7 +161,7 @@ static bool is_listener(const struct pg_header *header, const struct pg_endpoint
 bool pg_content_allows(const struct pg_environment *environment, const struct pg_endpoint *remote)
 {
 	const struct pg_header *header = &environment->header;
-	const struct pg_phase_slot *slot = &header->phases[header->phase];
+	const struct pg_phase_slot *slot = pg_environment_slot(environment);
 
 	if (slot->flags & PG_PHASE_DNS_REDIRECT) {
 		if (is_listener(header, remote))

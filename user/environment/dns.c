@@ -13,9 +13,7 @@
 
 static const struct pg_phase_slot *phase_slot(const struct pg_dns *dns)
 {
-	const struct pg_header *header = &dns->environment->header;
-
-	return &header->phases[header->phase];
+	return pg_environment_slot(dns->environment);
 }
 
 static void warn_budget(struct pg_dns *dns, size_t wildcard)
@@ -33,7 +31,7 @@ static enum pg_name_verdict judge(void *userdata, const char *name)
 {
 	struct pg_dns *dns = userdata;
 	const struct pg_environment *environment = dns->environment;
-	const unsigned int compiled = environment->phase_compiled[environment->header.phase];
+	const unsigned int compiled = environment->phase_compiled[environment->state.phase];
 	struct pg_name_match match;
 	bool first;
 
@@ -72,7 +70,7 @@ static uint64_t generation(void *userdata)
 {
 	const struct pg_dns *dns = userdata;
 
-	return dns->environment->header.generation;
+	return dns->environment->state.generation;
 }
 
 static void reply(void *owner, const struct pg_peer *peer, const uint8_t *message, size_t size)
@@ -283,8 +281,8 @@ int pg_dns_start(struct pg_dns *dns, struct pg_error *err)
 		return error;
 	header->flags |= PG_HEADER_DNS_LISTENER;
 	for (size_t i = 0; i < PG_PHASE_COUNT; i++)
-		if (header->phases[i].mode != PG_MODE_NO_NETWORK)
-			header->phases[i].flags |= PG_PHASE_DNS_REDIRECT;
+		if (header->slots[0][i].mode != PG_MODE_NO_NETWORK)
+			header->slots[0][i].flags |= PG_PHASE_DNS_REDIRECT;
 	return pg_timer_set(dns->timer_fd, PG_NSEC_PER_SEC, PG_NSEC_PER_SEC, err);
 }
 

@@ -150,7 +150,7 @@ static int open_cgroup(struct pg_environment *environment, struct pg_error *err)
 		error = refuse_used_cgroup(environment, err);
 	if (error)
 		return error;
-	environment->header.env_id = id;
+	environment->header.env_id = environment->header.cgroup_id = id;
 	if (!environment->record.made)
 		environment->record.cgroup_id = id;
 	return 0;
@@ -199,7 +199,7 @@ static int attach(struct pg_environment *environment, const char *pins, struct p
 				  &environment->attachment, err);
 		/* A cgroup that had a header before keeps it: close it with the first link. */
 		if (!error && !i) {
-			error = pg_header_clear(kernel, environment->header.env_id, err);
+			error = pg_header_clear(kernel, environment->header.cgroup_id, err);
 			environment->in_kernel = !error;
 			pg_step(PG_STEP_CLEARED);
 		}
@@ -255,14 +255,17 @@ static int describe(struct pg_environment *environment,
 		    const struct pg_environment_options *options, struct pg_error *err)
 {
 	struct pg_header *header = &environment->header;
+	int error;
 
 	header->magic = PG_HEADER_MAGIC;
 	header->level = (__u8)cgroup_level(environment->record.cgroup);
-	header->phase = (__u8)options->phase;
-	header->generation = 1;
 	header->flags = PG_HEADER_CHECK_LO_SOURCE;
 	pg_content_describe(environment, header);
-	return environment->dns ? pg_dns_start(environment->dns, err) : 0;
+	environment->state = (struct pg_state_value){.generation = 1, .phase = (int)options->phase};
+	error = pg_state_take(environment->host->kernel, &header->state, err);
+	if (!error && environment->dns)
+		error = pg_dns_start(environment->dns, err);
+	return error;
 }
 
 static int put_in_force(struct pg_environment *environment, struct pg_error *err)
@@ -278,7 +281,7 @@ static int put_in_force(struct pg_environment *environment, struct pg_error *err
 	if (!error)
 		error = pg_header_write(kernel, &environment->header, err);
 	if (!error)
-		error = pg_header_read(kernel, environment->header.env_id, &written, err);
+		error = pg_header_read(kernel, environment->header.cgroup_id, &written, err);
 	if (error)
 		return error;
 	if (memcmp(&written, &environment->header, sizeof(written)) != 0)
@@ -286,6 +289,9 @@ static int put_in_force(struct pg_environment *environment, struct pg_error *err
 			       "the header of %s reads back different from what was"
 			       " written",
 			       environment->record.cgroup);
+	error = pg_state_write(kernel, environment->header.state, &environment->state, err);
+	if (error)
+		return error;
 	pg_step(PG_STEP_HEADER);
 	error = pg_self_probe_in_force(environment, err);
 	if (!error)
@@ -316,7 +322,8 @@ static int close_and_kill(struct pg_environment *environment, struct pg_error *e
 	if (faccessat(environment->cgroup_fd, "cgroup.events", F_OK, 0) && errno == ENOENT)
 		return 0;
 	if (environment->in_kernel)
-		error = pg_header_clear(environment->host->kernel, environment->header.env_id, err);
+		error = pg_header_clear(environment->host->kernel, environment->header.cgroup_id,
+					err);
 	killed =
 		pg_cgroup_kill(environment->cgroup_fd, PG_CGROUP_KILL_MS, NULL, error ? NULL : err);
 	return error ? error : killed;
@@ -341,6 +348,7 @@ static int undo(struct pg_environment *environment, struct pg_error *err)
 	pg_attachment_close(&environment->attachment);
 	pg_close_fd(&environment->cgroup_fd);
 	error = pg_remains_remove(host, records_fd, &environment->record, err);
+	pg_state_release(host->kernel, environment->header.state);
 	if (env_id)
 		pg_flows_expire(host->kernel, env_id);
 	return error;
@@ -416,28 +424,28 @@ int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy h
 int pg_environment_switch(struct pg_environment *environment, enum pg_phase phase,
 			  struct pg_switch *ret_switch, struct pg_error *err)
 {
-	struct pg_header header = environment->header;
-	struct pg_switch result = {.phase = phase, .generation = header.generation};
+	struct pg_state_value state = environment->state;
+	struct pg_switch result = {.phase = phase, .generation = state.generation};
 	uint64_t start;
 	int error;
 
-	if (header.phase == phase) {
+	if (state.phase == (int)phase) {
 		*ret_switch = result;
 		return 0;
 	}
-	header.phase = (__u8)phase;
-	result.generation = ++header.generation;
+	state.phase = (int)phase;
+	result.generation = ++state.generation;
 	result.changed = true;
 	start = pg_monotonic_ns();
-	error = pg_header_write(environment->host->kernel, &header, err);
+	error = pg_state_write(environment->host->kernel, environment->header.state, &state, err);
 	result.took_ns = pg_monotonic_ns() - start;
 	if (error)
 		return pg_error_prefix(err,
 				       "switching %s to the %s phase (the %s phase stays in"
 				       " force)",
 				       environment->record.name, pg_phase_name(phase),
-				       pg_phase_name(environment->header.phase));
-	environment->header = header;
+				       pg_phase_name((enum pg_phase)environment->state.phase));
+	environment->state = state;
 	*ret_switch = result;
 	return 0;
 }
@@ -455,8 +463,8 @@ int pg_environment_kill(struct pg_environment *environment, size_t *ret_killed,
 int pg_environment_counters(const struct pg_environment *environment,
 			    struct pg_counters *ret_counters, struct pg_error *err)
 {
-	return pg_counters_read(environment->host->kernel, environment->header.env_id, ret_counters,
-				err);
+	return pg_counters_read(environment->host->kernel, environment->header.cgroup_id,
+				ret_counters, err);
 }
 
 const char *pg_environment_name(const struct pg_environment *environment)
@@ -476,12 +484,12 @@ uint64_t pg_environment_id(const struct pg_environment *environment)
 
 enum pg_phase pg_environment_phase(const struct pg_environment *environment)
 {
-	return (enum pg_phase)environment->header.phase;
+	return (enum pg_phase)environment->state.phase;
 }
 
 uint64_t pg_environment_generation(const struct pg_environment *environment)
 {
-	return environment->header.generation;
+	return environment->state.generation;
 }
 
 const struct pg_environment_cost *pg_environment_cost(const struct pg_environment *environment)

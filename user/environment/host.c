@@ -91,6 +91,8 @@ static void note_event(void *userdata, const struct pg_event *event)
 			if (environment->dns)
 				pg_dns_note(environment->dns, event);
 			break;
+		case PG_EVENT_DENIED:
+			break;
 		}
 	}
 }
@@ -246,7 +248,7 @@ int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_hos
 	if (!error)
 		error = settle_records(host, err);
 	if (!error)
-		error = pg_kernel_open(&host->kernel, err);
+		error = pg_kernel_open(NULL, &host->kernel, err);
 	if (error)
 		return error;
 	pg_step(PG_STEP_LOADED);

@@ -71,8 +71,9 @@ struct pg_environment {
 	int record_fd;
 	int cgroup_fd;
 	struct pg_attachment attachment;
-	struct pg_header header; /* as in the kernel */
-	bool in_kernel;		 /* the header may be written */
+	struct pg_header header;     /* as in the kernel */
+	bool in_kernel;		     /* the header may be written */
+	struct pg_state_value state; /* of header.state, as in the kernel */
 	struct pg_compiled compiled[PG_PHASE_COUNT];
 	size_t compiled_count;
 	unsigned int phase_compiled[PG_PHASE_COUNT]; /* index + 1; 0: no entries */
@@ -83,6 +84,13 @@ struct pg_environment {
 	bool stranded; /* a closing pass is due */
 	struct pg_environment_cost cost;
 };
+
+/* What the phase in force allows. */
+static inline const struct pg_phase_slot *
+pg_environment_slot(const struct pg_environment *environment)
+{
+	return &environment->header.slots[environment->state.bank][environment->state.phase];
+}
 
 /* content.c: policy -> sets in the kernel */
 int pg_content_create(struct pg_environment *environment,

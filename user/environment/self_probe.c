@@ -173,8 +173,7 @@ static const struct pg_prefix *first_prefix(const struct pg_address_set *set)
 
 int pg_self_probe_in_force(const struct pg_environment *environment, struct pg_error *err)
 {
-	const struct pg_header *header = &environment->header;
-	const unsigned int index = environment->phase_compiled[header->phase];
+	const unsigned int index = environment->phase_compiled[environment->state.phase];
 	static const struct pg_address_set nothing;
 	const struct pg_address_set *set =
 		index ? &environment->compiled[index - 1].addresses : &nothing;
@@ -187,7 +186,7 @@ int pg_self_probe_in_force(const struct pg_environment *environment, struct pg_e
 	attempts[count++] = (struct attempt){PROBE_SEND, loopback4, true};
 	if (inside)
 		attempts[count++] = (struct attempt){PROBE_CONNECT, inside->addr, true};
-	if (header->phases[header->phase].mode != PG_MODE_PUBLIC) {
+	if (pg_environment_slot(environment)->mode != PG_MODE_PUBLIC) {
 		attempts[count] = (struct attempt){.probe = PROBE_CONNECT, .allowed = false};
 		if (pg_address_set_find_outside(set, &attempts[count].addr))
 			count++;

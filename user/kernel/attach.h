@@ -22,6 +22,18 @@ int pg_attach(struct pg_kernel *kernel, int cgroup_fd, enum pg_hook hook,
 int pg_attachment_pin(const struct pg_attachment *attachment, enum pg_hook hook,
 		      const char *directory, struct pg_error *err) PG_MUST_CHECK;
 
+/*
+ * Opens what is pinned in directory. -ENOENT: a hook is missing, other than those of
+ * PG_HOOK_FOR_DNS (of which all are there or none counts); -ESTALE: a link is not that of the hook
+ * at the cgroup, or its cgroup is gone.
+ */
+int pg_attachment_open(const char *directory, uint64_t cgroup_id,
+		       struct pg_attachment *ret_attachment, struct pg_error *err) PG_MUST_CHECK;
+
+/* Puts the programs of this process in the place of those of the links, each without a gap. */
+int pg_attachment_renew(struct pg_kernel *kernel, const struct pg_attachment *attachment,
+			struct pg_error *err) PG_MUST_CHECK;
+
 /* Closes the links; those that are not pinned detach. */
 void pg_attachment_close(struct pg_attachment *attachment);
 

@@ -14,38 +14,40 @@ static int headers_fd(const struct pg_kernel *kernel)
 	return bpf_map__fd(kernel->skeleton->maps.pg_headers);
 }
 
-static int write_header(struct pg_kernel *kernel, uint64_t env_id, const struct pg_header *header,
-			struct pg_error *err)
+static int write_header(struct pg_kernel *kernel, uint64_t cgroup_id,
+			const struct pg_header *header, struct pg_error *err)
 {
-	if (bpf_map_update_elem(headers_fd(kernel), &env_id, header, BPF_EXIST))
-		return pg_fail_errno(err, -errno, "writing the header of cgroup %" PRIu64, env_id);
+	if (bpf_map_update_elem(headers_fd(kernel), &cgroup_id, header, BPF_EXIST))
+		return pg_fail_errno(err, -errno, "writing the header of cgroup %" PRIu64,
+				     cgroup_id);
 	return 0;
 }
 
 int pg_header_write(struct pg_kernel *kernel, const struct pg_header *header, struct pg_error *err)
 {
-	return write_header(kernel, header->env_id, header, err);
+	return write_header(kernel, header->cgroup_id, header, err);
 }
 
-int pg_header_clear(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *err)
+int pg_header_clear(struct pg_kernel *kernel, uint64_t cgroup_id, struct pg_error *err)
 {
 	static const struct pg_header zero;
 
-	return write_header(kernel, env_id, &zero, err);
+	return write_header(kernel, cgroup_id, &zero, err);
 }
 
-int pg_header_read(struct pg_kernel *kernel, uint64_t env_id, struct pg_header *ret_header,
+int pg_header_read(struct pg_kernel *kernel, uint64_t cgroup_id, struct pg_header *ret_header,
 		   struct pg_error *err)
 {
 	struct pg_header header;
 
-	if (bpf_map_lookup_elem(headers_fd(kernel), &env_id, &header))
-		return pg_fail_errno(err, -errno, "reading the header of cgroup %" PRIu64, env_id);
+	if (bpf_map_lookup_elem(headers_fd(kernel), &cgroup_id, &header))
+		return pg_fail_errno(err, -errno, "reading the header of cgroup %" PRIu64,
+				     cgroup_id);
 	*ret_header = header;
 	return 0;
 }
 
-int pg_counters_read(struct pg_kernel *kernel, uint64_t env_id, struct pg_counters *ret_counters,
+int pg_counters_read(struct pg_kernel *kernel, uint64_t cgroup_id, struct pg_counters *ret_counters,
 		     struct pg_error *err)
 {
 	const int cpus = libbpf_num_possible_cpus();
@@ -59,9 +61,9 @@ int pg_counters_read(struct pg_kernel *kernel, uint64_t env_id, struct pg_counte
 	values = calloc((size_t)cpus, sizeof(struct pg_counters));
 	if (!values)
 		return pg_fail(err, -ENOMEM, "not enough memory for the counters of %d CPUs", cpus);
-	if (bpf_map_lookup_elem(bpf_map__fd(kernel->skeleton->maps.pg_counts), &env_id, values))
+	if (bpf_map_lookup_elem(bpf_map__fd(kernel->skeleton->maps.pg_counts), &cgroup_id, values))
 		return pg_fail_errno(err, -errno, "reading the counters of cgroup %" PRIu64,
-				     env_id);
+				     cgroup_id);
 	memset(ret_counters, 0, sizeof(*ret_counters));
 	for (size_t i = 0; i < words * (size_t)cpus; i++)
 		sum[i % words] += values[i];

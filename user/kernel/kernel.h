@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The BPF programs and maps of this process: loaded once, shared by all Environments. With its
- * neighbours in this folder the only code that sees libbpf.
+ * The BPF programs and maps: loaded once, shared by all Environments. With its neighbours in this
+ * folder the only code that sees libbpf.
  */
 #pragma once
 
@@ -17,8 +17,26 @@
 
 struct pg_kernel;
 
-/* Loads everything. Nothing is attached or pinned yet; freeing leaves no trace. */
-int pg_kernel_open(struct pg_kernel **ret_kernel, struct pg_error *err) PG_MUST_CHECK;
+/* Below the directory of pins: the maps, by the version of their layouts (PG_ABI_VERSION). No
+ * Environment's name has a '+'. */
+#define PG_KERNEL_PINS_PREFIX "+maps-"
+
+/*
+ * Loads everything; nothing is attached yet.
+ *
+ * pins NULL: freeing leaves no trace. Else a directory of a BPF file system, made if it is missing:
+ * all maps are pinned in pins/+maps-VERSION, and those that are there already are used, with all
+ * that is in them. The programs are loaded anew. What of the slots and states is in use is then for
+ * the caller to say, before anything is taken: pg_set_occupy() and the like. Only one process at a
+ * time may have them open; the caller has a lock for that.
+ *
+ * -EPROTO: maps of another version, or of another shape, are pinned there, or not all of them;
+ * nothing is changed.
+ */
+int pg_kernel_open(const char *pins, struct pg_kernel **ret_kernel,
+		   struct pg_error *err) PG_MUST_CHECK;
+/* Removes the pins of the maps; what is attached goes on with them. Missing ones are no error. */
+int pg_kernel_unpin(const char *pins, struct pg_error *err) PG_MUST_CHECK;
 void pg_kernel_free(struct pg_kernel *kernel);
 static inline void pg_kernel_freep(struct pg_kernel **kernel)
 {
@@ -29,18 +47,55 @@ static inline void pg_kernel_freep(struct pg_kernel **kernel)
 int pg_kernel_mark_map_fd(const struct pg_kernel *kernel);
 
 /*
- * Headers, by cgroup id. A write replaces the whole header atomically: every hook run that begins
- * after the return sees the new one. -ENOENT until a hook is attached at the cgroup.
+ * The state of an Environment (abi/state.h), shared by the headers of its members. One that is
+ * taken or released has generation 0 and no phase.
+ */
+struct pg_state_value {
+	uint64_t generation; /* below 2^56 */
+	unsigned int bank;
+	int phase; /* enum pg_phase, or PG_PHASE_NONE: everything is denied */
+};
+#define PG_PHASE_NONE (-1)
+
+int pg_state_take(struct pg_kernel *kernel, uint32_t *ret_index,
+		  struct pg_error *err) PG_MUST_CHECK;
+/* Of pinned maps: the index is in use, with whatever state it has. -EEXIST: it was before. */
+int pg_state_occupy(struct pg_kernel *kernel, uint32_t index, struct pg_error *err) PG_MUST_CHECK;
+/* No header may name it any more. Waits for hook runs that may still read it. 0: does nothing. */
+void pg_state_release(struct pg_kernel *kernel, uint32_t index);
+/* One atomic store: every hook run of any member that begins after the return sees it. */
+int pg_state_write(struct pg_kernel *kernel, uint32_t index, const struct pg_state_value *value,
+		   struct pg_error *err) PG_MUST_CHECK;
+int pg_state_read(struct pg_kernel *kernel, uint32_t index, struct pg_state_value *ret_value,
+		  struct pg_error *err) PG_MUST_CHECK;
+
+/*
+ * Headers of members, by cgroup id. A write, to header->cgroup_id, replaces the whole header
+ * atomically: every hook run that begins after the return sees the new one. A run that began before
+ * may have read the old one: see pg_kernel_synchronize(). -ENOENT until a hook is attached at the
+ * cgroup.
  */
 int pg_header_write(struct pg_kernel *kernel, const struct pg_header *header,
 		    struct pg_error *err) PG_MUST_CHECK;
-int pg_header_read(struct pg_kernel *kernel, uint64_t env_id, struct pg_header *ret_header,
+int pg_header_read(struct pg_kernel *kernel, uint64_t cgroup_id, struct pg_header *ret_header,
 		   struct pg_error *err) PG_MUST_CHECK;
 /* Writes a zero header, which denies everything. */
-int pg_header_clear(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *err) PG_MUST_CHECK;
+int pg_header_clear(struct pg_kernel *kernel, uint64_t cgroup_id,
+		    struct pg_error *err) PG_MUST_CHECK;
 
-/* Sums over the CPUs. */
-int pg_counters_read(struct pg_kernel *kernel, uint64_t env_id, struct pg_counters *ret_counters,
+/*
+ * Members (abi/member.h), needed only where an Environment has several and its headers have
+ * PG_HEADER_MEMBERS: a socket of the member, or below it, is within for all of them on loopback.
+ * -EDOM: the level is above PG_MEMBER_LEVEL_MAX.
+ */
+int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id, unsigned int level,
+		  struct pg_error *err) PG_MUST_CHECK;
+void pg_member_remove(struct pg_kernel *kernel, uint64_t cgroup_id);
+/* Removes all of the Environment's. */
+void pg_members_forget(struct pg_kernel *kernel, uint64_t env_id);
+
+/* Of one member; sums over the CPUs. */
+int pg_counters_read(struct pg_kernel *kernel, uint64_t cgroup_id, struct pg_counters *ret_counters,
 		     struct pg_error *err) PG_MUST_CHECK;
 
 /* Lets flows from outside open; before the header is written. pg_flows_expire() of the Environment
@@ -58,6 +113,15 @@ int pg_own_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *
 void pg_own_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr);
 /* Removes all of the Environment's. */
 void pg_own_clear(struct pg_kernel *kernel, uint64_t env_id);
+
+/*
+ * What an entry opens of the host itself, for headers with PG_HEADER_HOST_PORTS: these ports
+ * (network order) on these addresses. Replaces what was there; until then nothing of it is open.
+ */
+int pg_host_ports_set(struct pg_kernel *kernel, const __be16 *ports, size_t count,
+		      struct pg_error *err) PG_MUST_CHECK;
+int pg_host_addresses_set(struct pg_kernel *kernel, const struct pg_addr *addrs, size_t count,
+			  struct pg_error *err) PG_MUST_CHECK;
 
 /* DNS in the path (abi/dns.h): makes the socket known as the Environment's listener, to
  * the programs of other processes as a listener. */

@@ -5,6 +5,7 @@
 #include <phasegate.skel.h>
 
 #include <phasegate/abi/set.h>
+#include <phasegate/abi/state.h>
 
 #include "kernel.h"
 
@@ -15,14 +16,35 @@ struct pg_kernel {
 	struct ring_buffer *events;
 	pg_event_sink sink;
 	void *sink_userdata;
-	/* A bit per slot of the outer maps that is in use. */
+	/* pg_states, mapped; NULL if that is not possible. */
+	uint64_t *states;
+	/* A bit per slot of the outer maps, and per state, that is in use. */
 	uint64_t set_slots[PG_SLOT_MAX / 64];
 	uint64_t learned_slots[PG_SLOT_MAX / 64];
+	uint64_t state_slots[PG_ENVIRONMENT_MAX / 64];
 };
 
-/* Lowest free slot, marked as used; 0 if there is none. Slot 0 is never given out. */
-uint32_t pg_slot_take(uint64_t slots[static PG_SLOT_MAX / 64]);
-void pg_slot_release(uint64_t slots[static PG_SLOT_MAX / 64], uint32_t slot);
+/* Lowest free slot of max (a multiple of 64), marked as used; 0 if there is none. Slot 0 is never
+ * given out. */
+uint32_t pg_slot_take(uint64_t *slots, uint32_t max);
+void pg_slot_release(uint64_t *slots, uint32_t slot);
+/* Whether it was free; it is not any more. */
+bool pg_slot_occupy(uint64_t *slots, uint32_t slot);
+static inline bool pg_slot_is_used(const uint64_t *slots, uint32_t slot)
+{
+	return slots[slot / 64] >> slot % 64 & 1;
+}
+
+/* state.c: maps pg_states; without that the states are written by system calls. */
+void pg_states_map(struct pg_kernel *kernel);
+void pg_states_unmap(struct pg_kernel *kernel);
+/* Sets every state to 0 that is not in use; returns how many were not 0. */
+size_t pg_states_sweep(struct pg_kernel *kernel);
+
+/* pins.c: before the load, takes pinned maps for those of the object; after it, pins them. */
+int pg_maps_adopt(struct pg_kernel *kernel, const char *pins, bool *ret_adopted,
+		  struct pg_error *err) PG_MUST_CHECK;
+int pg_maps_pin(struct pg_kernel *kernel, const char *pins, struct pg_error *err) PG_MUST_CHECK;
 
 /* pg_fail_errno() with advice on locked memory where EPERM can mean that (before Linux 5.11). */
 int pg_fail_map(struct pg_error *err, int number, const char *operation, const char *name,

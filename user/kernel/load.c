@@ -59,18 +59,10 @@ int pg_fail_map(struct pg_error *err, int number, const char *operation, const c
 	return number;
 }
 
-int pg_kernel_open(struct pg_kernel **ret_kernel, struct pg_error *err)
+static int load(struct pg_kernel *kernel, struct pg_error *err)
 {
-	PG_CLEANUP(pg_kernel_freep) struct pg_kernel *kernel = calloc(1, sizeof(*kernel));
-	int error;
+	int error = phasegate_bpf__load(kernel->skeleton);
 
-	if (!kernel)
-		return pg_fail(err, -ENOMEM, "not enough memory for the kernel state");
-	libbpf_set_print(log_libbpf);
-	kernel->skeleton = phasegate_bpf__open();
-	if (!kernel->skeleton)
-		return pg_fail_errno(err, -errno, "opening the BPF object");
-	error = phasegate_bpf__load(kernel->skeleton);
 	if (error == -EPERM)
 		return pg_fail_map(err, error, "loading the programs and creating", "tables",
 				   FIXED_BYTES);
@@ -78,6 +70,30 @@ int pg_kernel_open(struct pg_kernel **ret_kernel, struct pg_error *err)
 		return pg_fail_errno(err, error,
 				     "loading the BPF programs into the kernel (run 'phasegate"
 				     " doctor' to see what is missing)");
+	return 0;
+}
+
+int pg_kernel_open(const char *pins, struct pg_kernel **ret_kernel, struct pg_error *err)
+{
+	PG_CLEANUP(pg_kernel_freep) struct pg_kernel *kernel = calloc(1, sizeof(*kernel));
+	bool adopted = false;
+	int error = 0;
+
+	if (!kernel)
+		return pg_fail(err, -ENOMEM, "not enough memory for the kernel state");
+	libbpf_set_print(log_libbpf);
+	kernel->skeleton = phasegate_bpf__open();
+	if (!kernel->skeleton)
+		return pg_fail_errno(err, -errno, "opening the BPF object");
+	if (pins)
+		error = pg_maps_adopt(kernel, pins, &adopted, err);
+	if (!error)
+		error = load(kernel, err);
+	if (!error && pins && !adopted)
+		error = pg_maps_pin(kernel, pins, err);
+	if (error)
+		return error;
+	pg_states_map(kernel);
 	kernel->events = ring_buffer__new(bpf_map__fd(kernel->skeleton->maps.pg_events),
 					  handle_event, kernel, NULL);
 	if (!kernel->events)
@@ -91,6 +107,7 @@ void pg_kernel_free(struct pg_kernel *kernel)
 	if (!kernel)
 		return;
 	ring_buffer__free(kernel->events);
+	pg_states_unmap(kernel);
 	phasegate_bpf__destroy(kernel->skeleton);
 	free(kernel);
 }

@@ -41,25 +41,6 @@ static int outer_fd(const struct pg_kernel *kernel, enum pg_table table)
 	return -1;
 }
 
-uint32_t pg_slot_take(uint64_t slots[static PG_SLOT_MAX / 64])
-{
-	slots[0] |= 1; /* slot 0 means "none" */
-	for (uint32_t i = 0; i < PG_SLOT_MAX / 64; i++) {
-		if (slots[i] == UINT64_MAX)
-			continue;
-		const uint32_t bit = (uint32_t)__builtin_ctzll(~slots[i]);
-
-		slots[i] |= 1ULL << bit;
-		return i * 64 + bit;
-	}
-	return 0;
-}
-
-void pg_slot_release(uint64_t slots[static PG_SLOT_MAX / 64], uint32_t slot)
-{
-	slots[slot / 64] &= ~(1ULL << (slot % 64));
-}
-
 /* The prefix as a key of the table, at key. */
 static void encode_key(enum pg_table table, const struct pg_prefix *prefix, void *key)
 {
@@ -202,7 +183,7 @@ int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 		*ret_set = created;
 		return 0;
 	}
-	created.slot = filling.slot = pg_slot_take(kernel->set_slots);
+	created.slot = filling.slot = pg_slot_take(kernel->set_slots, PG_SLOT_MAX);
 	if (!created.slot)
 		return pg_fail(err, -ENOSPC, "all %d slots for address sets are in use",
 			       PG_SLOT_MAX - 1);
@@ -250,7 +231,7 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 			    sizeof(struct pg_learned), (uint32_t)capacity, &options);
 	if (fd < 0)
 		return pg_fail_map(err, -errno, "creating", "pg_learned", capacity * ELEMENT_BYTES);
-	slot = pg_slot_take(kernel->learned_slots);
+	slot = pg_slot_take(kernel->learned_slots, PG_SLOT_MAX);
 	if (!slot)
 		return pg_fail(err, -ENOSPC, "all %d slots for learned addresses are in use",
 			       PG_SLOT_MAX - 1);

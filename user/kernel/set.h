@@ -18,6 +18,11 @@ struct pg_kernel_set {
 int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 		  struct pg_kernel_set *ret_set, struct pg_error *err) PG_MUST_CHECK;
 
+/* Of pinned maps: the set is in use, as a header names it. -ENOENT: one of its tables is not there;
+ * -EEXIST: it was in use before, which is no harm if the same Environment names it twice. */
+int pg_set_occupy(struct pg_kernel *kernel, const struct pg_kernel_set *set,
+		  struct pg_error *err) PG_MUST_CHECK;
+
 /* No header may name the set any more. Waits for hook runs that may still read it. */
 void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set);
 
@@ -29,12 +34,26 @@ struct pg_kernel_learned {
 
 int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 		      struct pg_kernel_learned *ret_learned, struct pg_error *err) PG_MUST_CHECK;
+/* Of pinned maps: the same, and opens it. */
+int pg_learned_occupy(struct pg_kernel *kernel, uint32_t slot,
+		      struct pg_kernel_learned *ret_learned, struct pg_error *err) PG_MUST_CHECK;
 void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *learned);
 
 /* Sets the expiry (CLOCK_BOOTTIME ns) of the address. -E2BIG: the table is full. */
 int pg_learned_put(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
 		   uint64_t expires, struct pg_error *err) PG_MUST_CHECK;
 void pg_learned_remove(const struct pg_kernel_learned *learned, const struct pg_addr *addr);
+/* Calls back for each address; the callback may remove it. */
+typedef int (*pg_learned_visit)(void *userdata, const struct pg_addr *addr, uint64_t expires);
+int pg_learned_walk(const struct pg_kernel_learned *learned, pg_learned_visit visit, void *userdata,
+		    struct pg_error *err) PG_MUST_CHECK;
 /* Whether the address is there; draining ones count only if draining is wanted. */
 bool pg_learned_contains(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
 			 bool draining);
+
+/*
+ * Empties all slots of sets and learned addresses, and all states, that are not in use: what a
+ * process killed in the middle of something has left in pinned maps. After everything that is in
+ * use was occupied. Returns how many there were.
+ */
+size_t pg_kernel_sweep(struct pg_kernel *kernel);

@@ -27,5 +27,6 @@ struct pg_counters {
 	__u64 reason[PG_REASON_COUNT];	  /* connects, sendmsgs and packets together */
 	__u64 events_lost;		  /* events that did not fit into the ring */
 	__u64 flows_refused;		  /* UDP flows that did not fit into the table */
+	__u64 events_suppressed;	  /* denials beyond PG_EVENT_DENIED_PER_S */
 };
-PG_ASSERT_SIZE(struct pg_counters, 8 * (2 * 4 + PG_REASON_COUNT + 2));
+PG_ASSERT_SIZE(struct pg_counters, 8 * (2 * 4 + PG_REASON_COUNT + 3));

@@ -16,20 +16,27 @@ enum pg_event_kind {
 	PG_EVENT_UNSERVED = 2,
 	/* The same, with the UDP query (struct pg_event_parked), which has not been delivered. */
 	PG_EVENT_PARKED = 3,
+	/* A connect, send or packet was denied; only with PG_HEADER_EVENTS, and no more than
+	 * PG_EVENT_DENIED_PER_S. */
+	PG_EVENT_DENIED = 4,
 };
 
 struct pg_event {
 	__u64 env_id;
-	__u64 generation; /* of the header in force */
-	__u64 netns;	  /* cookie; 0 if not known */
-	struct pg_addr remote;
-	__be16 remote_port;
+	__u64 cgroup_id;	      /* of the member */
+	__u64 generation;	      /* of the state in force */
+	__u64 netns;		      /* cookie; 0 if not known */
+	__u64 time;		      /* CLOCK_BOOTTIME in ns */
+	struct pg_addr local, remote; /* zero if not known */
+	__be16 local_port, remote_port;
 	__u8 kind;   /* enum pg_event_kind */
 	__u8 reason; /* enum pg_reason */
+	__u8 what;   /* enum pg_count: by whom it was judged */
+	__u8 phase;  /* enum pg_phase in force, plus 1; 0: none */
 	__u8 protocol;
-	__u8 reserved[3];
+	__u8 reserved[7];
 };
-PG_ASSERT_SIZE(struct pg_event, 48);
+PG_ASSERT_SIZE(struct pg_event, 88);
 
 /* .remote of the head is the listener; an answer goes to .local. */
 struct pg_event_parked {
@@ -39,6 +46,19 @@ struct pg_event_parked {
 	__u32 reserved;
 	__u8 data[PG_DNS_PARKED_MAX];
 };
-PG_ASSERT_SIZE(struct pg_event_parked, 48 + 24 + 8 + PG_DNS_PARKED_MAX);
+PG_ASSERT_SIZE(struct pg_event_parked, 88 + 24 + 8 + PG_DNS_PARKED_MAX);
 
 #define PG_EVENT_RING_BYTES (256 * 1024)
+
+/*
+ * Denials that are reported in a second, of one Environment. What is more is counted only, and so
+ * is what comes while the ring is half full: events that DNS waits for need the rest.
+ */
+#define PG_EVENT_DENIED_PER_S 1000
+
+/* Element of pg_event_budgets (index: that of the state): what was reported in a second. */
+struct pg_event_budget {
+	__u64 second; /* of CLOCK_BOOTTIME */
+	__u64 sent;
+};
+PG_ASSERT_SIZE(struct pg_event_budget, 16);

@@ -32,7 +32,7 @@ struct pg_flow {
 	__u64 seen;	 /* CLOCK_BOOTTIME in ns; refreshed at most once a second */
 	__u32 direction; /* enum pg_direction of the first packet */
 	/*
-	 * Of an inbound flow: the header's generation (low bits) when a packet last came in. It may
+	 * Of an inbound flow: the state's generation (low bits) when a packet last came in. It may
 	 * be answered in that generation only: what came in before a switch, perhaps because of
 	 * what the Environment had sent, is no reason to send after it.
 	 */
@@ -51,9 +51,6 @@ PG_ASSERT_SIZE(struct pg_flow, 16);
  * came first. User space makes the element before the header; one that is missing bars for ever.
  */
 typedef __u64 pg_flow_bar;
-
-/* Environments at once; bounds the maps that have an element for each. */
-#define PG_ENVIRONMENT_MAX 4096
 
 /* Value of the socket storage. A mark lives as long as its socket. */
 enum pg_mark_kind {

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause */
 /*
- * The header of an Environment: everything that changes when a phase is switched, in one value of
- * a BPF_MAP_TYPE_CGROUP_STORAGE map keyed by the u64 cgroup id. The kernel replaces the value as a
- * whole (an RCU-protected pointer), so a hook run that reads it once sees one phase or the other,
- * never a mixture. Only user space writes it, under a lock per Environment. Nothing that a BPF
- * program writes may live here: the next header write would lose it.
+ * The header of a member of an Environment: a value of a BPF_MAP_TYPE_CGROUP_STORAGE map keyed by
+ * the u64 cgroup id. The kernel replaces the value as a whole (an RCU-protected pointer), so a hook
+ * run that reads it once sees one header or the other, never a mixture. Only user space writes it.
+ * Nothing that a BPF program writes may live here: the next header write would lose it.
  *
- * A zero header, the state of a fresh attach, denies everything.
+ * Which phase is in force is not here but in the state (abi/state.h), which the members share. An
+ * update of the policy fills the bank that is not in force in all headers, waits for hook runs that
+ * have read an older header, and only then switches the state to that bank.
+ *
+ * A zero header, that of a fresh attach, denies everything.
  */
 #pragma once
 
 #include "mode.h"
+#include "state.h"
 #include "types.h"
 
 #define PG_HEADER_MAGIC (0x50470000U | PG_ABI_VERSION)
@@ -26,6 +30,10 @@
 /* The same for packets on their way to lo only, where the destination is an own address as well:
  * what the kernel answers to a forged source there would leave unjudged. */
 #define PG_HEADER_CHECK_LO_SOURCE (1U << 5)
+#define PG_HEADER_MEMBERS	  (1U << 6) /* what is sent to other members on loopback is within */
+#define PG_HEADER_EVENTS	  (1U << 7) /* report denials: PG_EVENT_DENIED */
+/* Outside public, an entry opens only pg_host_ports on pg_host_addresses. */
+#define PG_HEADER_HOST_PORTS	  (1U << 8)
 
 /* pg_phase_slot.flags */
 #define PG_PHASE_DNS_REDIRECT (1U << 0) /* what is meant for port 53 goes to .listener only */
@@ -43,16 +51,16 @@ PG_ASSERT_SIZE(struct pg_phase_slot, 16);
 
 struct pg_header {
 	__u32 magic;	     /* PG_HEADER_MAGIC; anything else is "no policy" */
-	__u8 phase;	     /* enum pg_phase in force */
-	__u8 level;	     /* depth of the Environment's cgroup; the root has 0 */
+	__u32 state;	     /* index into pg_states; 0 is never used */
+	__u32 flags;	     /* PG_HEADER_* */
+	__u32 ceiling;	     /* address set of what the operator never allows */
+	__u8 level;	     /* depth of the member's cgroup; the root has 0 */
 	__u8 ceiling_tables; /* bit per enum pg_table that .ceiling has; 0: no ceiling */
-	__u8 reserved0;
-	__u64 env_id;	  /* cgroup id of the Environment */
-	__u64 generation; /* increases by one with each header write */
-	__u32 flags;	  /* PG_HEADER_* */
-	__u32 ceiling;	  /* address set of what the operator never allows */
-	struct pg_phase_slot phases[PG_PHASE_COUNT];
+	__u8 reserved0[6];
+	__u64 env_id;	 /* of the Environment: the cgroup id of its first member */
+	__u64 cgroup_id; /* of this member */
+	struct pg_phase_slot slots[PG_BANK_COUNT][PG_PHASE_COUNT];
 	struct pg_endpoint listener[2]; /* of DNS, both on loopback: IPv4, IPv6 */
 	__u64 reserved1[2];
 };
-PG_ASSERT_SIZE(struct pg_header, 144);
+PG_ASSERT_SIZE(struct pg_header, 200);

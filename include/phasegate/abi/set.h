@@ -56,6 +56,14 @@ struct pg_learned {
 };
 PG_ASSERT_SIZE(struct pg_learned, 8);
 
+/*
+ * The host's own addresses (pg_host_addresses, key: struct pg_addr) and the ports that an entry
+ * opens on them (pg_host_ports, key: __be16), with PG_HEADER_HOST_PORTS. Presence is all that
+ * matters.
+ */
+#define PG_HOST_ADDRESS_MAX 4096
+#define PG_HOST_PORT_MAX    65536
+
 /* An address of the Environment's own network namespace; fed by user space from rtnetlink. */
 struct pg_own_key {
 	__u64 env_id;

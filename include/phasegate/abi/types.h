@@ -18,7 +18,10 @@
 						"PG_ABI_VERSION")
 
 /* Raised whenever a layout or the meaning of a value in this folder changes. */
-#define PG_ABI_VERSION 2U
+#define PG_ABI_VERSION 3
+
+/* Environments at once; bounds the maps that have an element for each. */
+#define PG_ENVIRONMENT_MAX 4096
 
 /*
  * An address of either family in 16 octets: IPv6 as it is, IPv4 as IPv4-mapped ::ffff:a.b.c.d

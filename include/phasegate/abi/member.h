@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Members of Environments, by cgroup id: an Environment has one or more cgroups, at whatever
+ * depths, each with a header of its own. Asked on loopback only, for whether a receiver that is not
+ * the member's own is another member's of the same Environment (PG_HEADER_MEMBERS).
+ */
+#pragma once
+
+#include "types.h"
+
+struct pg_member {
+	__u64 env_id;
+	__u32 level; /* depth of the cgroup; the root has 0 */
+	__u32 reserved;
+};
+PG_ASSERT_SIZE(struct pg_member, 16);
+
+/* Of one Environment. */
+#define PG_MEMBERS_MAX	     64
+/* Deepest cgroup that can be a member where there are several. */
+#define PG_MEMBER_LEVEL_MAX  16
+/* Of all Environments together. */
+#define PG_MEMBERS_TOTAL_MAX 65536

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Members of Environments that have several: abi/member.h. */
+#include "kernel_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <phasegate/abi/member.h>
+
+static int members_fd(const struct pg_kernel *kernel)
+{
+	return bpf_map__fd(kernel->skeleton->maps.pg_members);
+}
+
+int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id, unsigned int level,
+		  struct pg_error *err)
+{
+	const struct pg_member member = {.env_id = env_id, .level = level};
+
+	if (!level || level > PG_MEMBER_LEVEL_MAX)
+		return pg_fail(err, -EDOM,
+			       "a cgroup at depth %u cannot be one of several members: %d is the"
+			       " deepest",
+			       level, PG_MEMBER_LEVEL_MAX);
+	if (bpf_map_update_elem(members_fd(kernel), &cgroup_id, &member, BPF_ANY))
+		return pg_fail_errno(err, -errno, "recording cgroup %" PRIu64 " as a member",
+				     cgroup_id);
+	return 0;
+}
+
+void pg_member_remove(struct pg_kernel *kernel, uint64_t cgroup_id)
+{
+	bpf_map_delete_elem(members_fd(kernel), &cgroup_id);
+}
+
+void pg_members_forget(struct pg_kernel *kernel, uint64_t env_id)
+{
+	uint64_t key, next, *previous = NULL;
+	struct pg_member member;
+
+	/* A key deleted meanwhile makes the walk start again; the table's size bounds it. */
+	for (size_t i = 0; i < 2UL * PG_MEMBERS_TOTAL_MAX; i++) {
+		if (bpf_map_get_next_key(members_fd(kernel), previous, &next))
+			break;
+		if (!bpf_map_lookup_elem(members_fd(kernel), &next, &member) &&
+		    member.env_id == env_id && !bpf_map_delete_elem(members_fd(kernel), &next))
+			continue;
+		key = next;
+		previous = &key;
+	}
+}
