@@ -151,6 +151,20 @@ const char *pg_json_string_of(const struct pg_json_value *value)
 	return cJSON_IsString(item_of(value)) ? item_of(value)->valuestring : NULL;
 }
 
+bool pg_json_number_of(const struct pg_json_value *value, uint64_t max, uint64_t *ret_number)
+{
+	const cJSON *item = item_of(value);
+	uint64_t number;
+
+	if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0) || item->valuedouble > (double)max)
+		return false;
+	number = (uint64_t)item->valuedouble;
+	if ((double)number != item->valuedouble)
+		return false;
+	*ret_number = number;
+	return true;
+}
+
 bool pg_json_is_object(const struct pg_json_value *value)
 {
 	return cJSON_IsObject(item_of(value));
@@ -159,4 +173,9 @@ bool pg_json_is_object(const struct pg_json_value *value)
 bool pg_json_is_array(const struct pg_json_value *value)
 {
 	return cJSON_IsArray(item_of(value));
+}
+
+char *pg_json_print(const struct pg_json_value *value)
+{
+	return cJSON_PrintUnformatted(item_of(value));
 }

@@ -84,8 +84,13 @@ size_t pg_json_count(const struct pg_json_value *array);
 
 /* NULL if the value is of another type. */
 const char *pg_json_string_of(const struct pg_json_value *value);
+/* false if it is none, no integer, or larger. */
+bool pg_json_number_of(const struct pg_json_value *value, uint64_t max, uint64_t *ret_number);
 bool pg_json_is_object(const struct pg_json_value *value);
 bool pg_json_is_array(const struct pg_json_value *value);
+
+/* The value without white space, which the caller frees; NULL: no memory. */
+char *pg_json_print(const struct pg_json_value *value) PG_MUST_CHECK;
 
 /* Sets the problem and returns -EINVAL. hint may be NULL. */
 int pg_json_fail(struct pg_json_problem *problem, const char *pointer, const char *hint,

@@ -93,14 +93,8 @@ static int read_number(const struct reading *reading, const struct pg_json_field
 
 	if (!cJSON_IsNumber(item))
 		return fail_type(reading, item, "an integer");
-	if (item->valuedouble >= 0 && item->valuedouble <= (double)max) {
-		uint64_t number = (uint64_t)item->valuedouble;
-
-		if ((double)number == item->valuedouble) {
-			*ret_number = number;
-			return 0;
-		}
-	}
+	if (pg_json_number_of((const struct pg_json_value *)item, max, ret_number))
+		return 0;
 	snprintf(message, sizeof(message), "an integer from 0 to %" PRIu64 " is needed", max);
 	return fail(reading, field->name, NULL, message);
 }
