@@ -227,15 +227,8 @@ static __always_inline void pg_dns_park(struct __sk_buff *skb, const struct pg_v
 		PG_UDP_HEADER_BYTES +
 		(facts->bits & PG_FACT_IPV6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
 	struct pg_event_parked *parked;
-	__u64 size = skb->len - offset;
+	__u64 size;
 
-	/* Two tests, and not one of the difference, for the verifier. */
-	barrier_var(size);
-	if (size < PG_DNS_HEADER_BYTES)
-		return;
-	barrier_var(size);
-	if (size > PG_DNS_PARKED_MAX)
-		goto lost;
 	parked = bpf_ringbuf_reserve(&pg_events, sizeof(*parked), 0);
 	if (!parked)
 		goto lost;
@@ -243,14 +236,25 @@ static __always_inline void pg_dns_park(struct __sk_buff *skb, const struct pg_v
 	__builtin_memset(&parked->local, 0, sizeof(parked->local));
 	parked->local.addr = facts->local;
 	parked->local.port = facts->local_port;
-	parked->size = size;
 	parked->reserved = 0;
-	if (bpf_skb_load_bytes(skb, offset, parked->data, size) < 0) {
+	/* Right before their use, since Linux 5.10 forgets bounds of what is kept on the stack; and
+	 * two tests, and not one of the difference. */
+	size = skb->len - offset;
+	barrier_var(size);
+	if (size > PG_DNS_PARKED_MAX)
+		goto discard;
+	barrier_var(size);
+	if (size < PG_DNS_HEADER_BYTES) {
 		bpf_ringbuf_discard(parked, 0);
-		goto lost;
+		return;
 	}
+	parked->size = size;
+	if (bpf_skb_load_bytes(skb, offset, parked->data, size) < 0)
+		goto discard;
 	bpf_ringbuf_submit(parked, 0);
 	return;
+discard:
+	bpf_ringbuf_discard(parked, 0);
 lost:
 	__sync_fetch_and_add(&counters->events_lost, 1);
 }

@@ -122,3 +122,32 @@ int judge_ingress(struct __sk_buff *skb)
 	pg_view_fill(&view, &taken->header, taken->word);
 	return pg_see_ingress(skb, &view, &judge_counters);
 }
+
+/* What judge_watch has seen, on all members together. */
+__u64 judge_generation; /* the highest */
+__u64 judge_runs, judge_backwards, judge_mixed;
+
+/*
+ * On members of one Environment that is switched all the time: no run may see an older generation
+ * than one that another run, of whichever member, has seen before it, nor another policy or phase
+ * than the generation's.
+ */
+SEC("cgroup_skb/egress")
+int judge_watch(struct __sk_buff *skb)
+{
+	const __u64 before = *(volatile __u64 *)&judge_generation;
+	struct pg_view view;
+
+	pg_view_read(&view, bpf_get_local_storage(&pg_headers, 0));
+	if (!view.valid)
+		return PG_HOOK_ALLOW;
+	__sync_fetch_and_add(&judge_runs, 1);
+	if (view.generation < before)
+		__sync_fetch_and_add(&judge_backwards, 1);
+	if (view.generation > before)
+		*(volatile __u64 *)&judge_generation = view.generation;
+	if (!view.slot || view.phase - 1 != view.generation % PG_PHASE_COUNT ||
+	    view.slot->set != JUDGE_WATCH_SET(view.generation))
+		__sync_fetch_and_add(&judge_mixed, 1);
+	return PG_HOOK_ALLOW;
+}

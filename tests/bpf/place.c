@@ -30,7 +30,9 @@ bool place_make(struct place *place)
 	snprintf(place->outer, sizeof(place->outer), "%s/phasegate-test-%d", place->mount,
 		 getpid());
 	snprintf(place->inner, sizeof(place->inner), "%s/inner", place->outer);
-	if (mkdir(place->outer, 0755) || mkdir(place->inner, 0755) || stat(place->outer, &status)) {
+	snprintf(place->other, sizeof(place->other), "%s-other", place->outer);
+	if (mkdir(place->outer, 0755) || mkdir(place->inner, 0755) || mkdir(place->other, 0755) ||
+	    stat(place->outer, &status)) {
 		perror(place->outer);
 		return false;
 	}
@@ -57,6 +59,6 @@ void place_remove(const struct place *place)
 {
 	if (!place_enter(place->mount))
 		perror(place->mount);
-	if (rmdir(place->inner) || rmdir(place->outer))
+	if (rmdir(place->inner) || rmdir(place->outer) || rmdir(place->other))
 		perror(place->outer);
 }

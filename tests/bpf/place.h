@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two cgroups of the test's own, one below the other. A socket stays in the one it was made in. */
+/* Three cgroups of the test's own, the inner one below the outer. A socket stays in the one it was
+ * made in. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct place {
-	char mount[256], outer[300], inner[320];
+	char mount[256], outer[300], inner[320], other[320];
 	uint64_t id; /* of the outer one */
 	unsigned int level;
 };
@@ -15,5 +16,5 @@ struct place {
 bool place_make(struct place *place);
 /* Moves this process into the cgroup directory. */
 bool place_enter(const char *directory);
-/* Leaves and removes both. */
+/* Leaves and removes them. */
 void place_remove(const struct place *place);

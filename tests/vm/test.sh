@@ -23,8 +23,9 @@ fi
 /vm_smoke /phasegate || status=1
 
 # The programs' own tests of what this kernel has to do for them: close connections on request,
-# redirect DNS, and tell connected sockets from others.
-for program in sockets_close bpf_dns bpf_dns_waits bpf_dns_recverr bpf_draining; do
+# redirect DNS, tell connected sockets from others, switch states, and keep pinned maps.
+for program in sockets_close bpf_dns bpf_dns_waits bpf_dns_recverr bpf_draining bpf_state \
+	bpf_pins; do
 	if "/$program"; then
 		echo "ok     $program"
 	else

@@ -24,7 +24,7 @@ int pg_attachment_pin(const struct pg_attachment *attachment, enum pg_hook hook,
 
 /*
  * Opens what is pinned in directory. -ENOENT: a hook is missing, other than those of
- * PG_HOOK_FOR_DNS (of which all are there or none counts); -ESTALE: a link is not that of the hook
+ * PG_HOOK_FOR_DNS, which stay -1; -ESTALE: a link is not that of the hook
  * at the cgroup, or its cgroup is gone.
  */
 int pg_attachment_open(const char *directory, uint64_t cgroup_id,

@@ -104,7 +104,7 @@ int pg_maps_adopt(struct pg_kernel *kernel, const char *pins, bool *ret_adopted,
 {
 	char directory[PATH_MAX];
 	struct bpf_map *map;
-	bool found;
+	bool found = false;
 	int error = look_for_maps(pins, &found, err);
 
 	if (!error)

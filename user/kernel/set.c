@@ -204,6 +204,26 @@ int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 	return 0;
 }
 
+int pg_set_occupy(struct pg_kernel *kernel, const struct pg_kernel_set *set, struct pg_error *err)
+{
+	if (!set->tables)
+		return 0;
+	if (!set->slot || set->slot >= PG_SLOT_MAX)
+		return pg_fail(err, -ERANGE, "%u is not a slot of address sets", set->slot);
+	for (size_t i = 0; i < PG_TABLE_COUNT; i++) {
+		uint32_t id;
+
+		if (set->tables & (1U << i) &&
+		    bpf_map_lookup_elem(outer_fd(kernel, (enum pg_table)i), &set->slot, &id))
+			return pg_fail_errno(err, -errno, "finding %s of slot %u", tables[i].name,
+					     set->slot);
+	}
+	if (!pg_slot_occupy(kernel->set_slots, set->slot))
+		return pg_fail(err, -EEXIST, "slot %u of address sets is in use already",
+			       set->slot);
+	return 0;
+}
+
 void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set)
 {
 	struct filling filling = {.kernel = kernel, .slot = set->slot};
@@ -245,6 +265,26 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 	return 0;
 }
 
+int pg_learned_occupy(struct pg_kernel *kernel, uint32_t slot,
+		      struct pg_kernel_learned *ret_learned, struct pg_error *err)
+{
+	const int outer = bpf_map__fd(kernel->skeleton->maps.pg_learned_sets);
+	pg_autoclose int fd = -1;
+	uint32_t id;
+
+	if (!slot || slot >= PG_SLOT_MAX)
+		return pg_fail(err, -ERANGE, "%u is not a slot of learned addresses", slot);
+	if (!bpf_map_lookup_elem(outer, &slot, &id))
+		fd = bpf_map_get_fd_by_id(id);
+	if (fd < 0)
+		return pg_fail_errno(err, -errno, "opening the learned addresses of slot %u", slot);
+	if (!pg_slot_occupy(kernel->learned_slots, slot))
+		return pg_fail(err, -EEXIST, "slot %u of learned addresses is in use already",
+			       slot);
+	*ret_learned = (struct pg_kernel_learned){.slot = slot, .fd = PG_TAKE_FD(fd)};
+	return 0;
+}
+
 void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *learned)
 {
 	if (!learned->slot)
@@ -281,4 +321,52 @@ bool pg_learned_contains(const struct pg_kernel_learned *learned, const struct p
 	if (!learned->slot || bpf_map_lookup_elem(learned->fd, addr, &value))
 		return false;
 	return draining || pg_boottime_ns() < value.expires;
+}
+
+int pg_learned_walk(const struct pg_kernel_learned *learned, pg_learned_visit visit, void *userdata,
+		    struct pg_error *err)
+{
+	struct pg_addr key, next, *previous = NULL;
+
+	if (!learned->slot)
+		return 0;
+	while (!bpf_map_get_next_key(learned->fd, previous, &next)) {
+		struct pg_learned value;
+		int r;
+
+		/* One that is gone meanwhile, and removed by nobody but us. */
+		if (!bpf_map_lookup_elem(learned->fd, &next, &value)) {
+			r = visit(userdata, &next, value.expires);
+			if (r < 0)
+				return pg_fail_errno(err, r, "reading the learned addresses");
+		}
+		key = next;
+		previous = &key;
+	}
+	return 0;
+}
+
+/* Deleting costs an RCU period each, so only what is there is deleted. */
+static size_t sweep_outer(int fd, const uint64_t *slots)
+{
+	size_t swept = 0;
+
+	for (uint32_t slot = 1; slot < PG_SLOT_MAX; slot++) {
+		uint32_t id;
+
+		if (!pg_slot_is_used(slots, slot) && !bpf_map_lookup_elem(fd, &slot, &id) &&
+		    !bpf_map_delete_elem(fd, &slot))
+			swept++;
+	}
+	return swept;
+}
+
+size_t pg_kernel_sweep(struct pg_kernel *kernel)
+{
+	size_t swept = pg_states_sweep(kernel);
+
+	for (size_t i = 0; i < PG_TABLE_COUNT; i++)
+		swept += sweep_outer(outer_fd(kernel, (enum pg_table)i), kernel->set_slots);
+	return swept + sweep_outer(bpf_map__fd(kernel->skeleton->maps.pg_learned_sets),
+				   kernel->learned_slots);
 }

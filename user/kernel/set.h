@@ -43,7 +43,8 @@ void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *lear
 int pg_learned_put(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
 		   uint64_t expires, struct pg_error *err) PG_MUST_CHECK;
 void pg_learned_remove(const struct pg_kernel_learned *learned, const struct pg_addr *addr);
-/* Calls back for each address; the callback may remove it. */
+/* Calls back for each address; the first negative result ends it. Nothing is added or removed
+ * meanwhile. */
 typedef int (*pg_learned_visit)(void *userdata, const struct pg_addr *addr, uint64_t expires);
 int pg_learned_walk(const struct pg_kernel_learned *learned, pg_learned_visit visit, void *userdata,
 		    struct pg_error *err) PG_MUST_CHECK;
