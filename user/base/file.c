@@ -49,20 +49,14 @@ static int read_all(int fd, const char *name, size_t limit, size_t expected, cha
 	return 0;
 }
 
-int pg_file_read(const char *path, size_t limit, char **ret_data, size_t *ret_size,
-		 struct pg_error *err)
+/* Of an open file, which is no directory. */
+static int read_opened(int fd, const char *path, size_t limit, char **ret_data, size_t *ret_size,
+		       struct pg_error *err)
 {
-	pg_autoclose int opened = -1;
 	struct stat status;
 	size_t expected = 0;
 
-	if (strcmp(path, "-") == 0)
-		return read_all(STDIN_FILENO, "standard input", limit, 0, ret_data, ret_size, err);
-
-	opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (opened < 0)
-		return pg_fail_errno(err, -errno, "cannot open %s", path);
-	if (fstat(opened, &status) < 0)
+	if (fstat(fd, &status) < 0)
 		return pg_fail_errno(err, -errno, "cannot read %s", path);
 	if (S_ISDIR(status.st_mode))
 		return pg_fail_errno(err, -EISDIR, "cannot read %s", path);
@@ -71,7 +65,31 @@ int pg_file_read(const char *path, size_t limit, char **ret_data, size_t *ret_si
 			return pg_fail(err, -EFBIG, "%s holds more than %zu bytes", path, limit);
 		expected = (size_t)status.st_size;
 	}
-	return read_all(opened, path, limit, expected, ret_data, ret_size, err);
+	return read_all(fd, path, limit, expected, ret_data, ret_size, err);
+}
+
+int pg_file_read(const char *path, size_t limit, char **ret_data, size_t *ret_size,
+		 struct pg_error *err)
+{
+	pg_autoclose int opened = -1;
+
+	if (strcmp(path, "-") == 0)
+		return read_all(STDIN_FILENO, "standard input", limit, 0, ret_data, ret_size, err);
+	opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (opened < 0)
+		return pg_fail_errno(err, -errno, "cannot open %s", path);
+	return read_opened(opened, path, limit, ret_data, ret_size, err);
+}
+
+int pg_file_read_at(int dir_fd, const char *path, size_t limit, char **ret_data, size_t *ret_size,
+		    struct pg_error *err)
+{
+	pg_autoclose int opened =
+		openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW);
+
+	if (opened < 0)
+		return pg_fail_errno(err, -errno, "cannot open %s", path);
+	return read_opened(opened, path, limit, ret_data, ret_size, err);
 }
 
 int pg_file_write_at(int dir_fd, const char *path, const char *text, struct pg_error *err)

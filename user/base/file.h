@@ -14,6 +14,10 @@
 int pg_file_read(const char *path, size_t limit, char **ret_data, size_t *ret_size,
 		 struct pg_error *err) PG_MUST_CHECK;
 
+/* The same of path below dir_fd, which is no symbolic link. */
+int pg_file_read_at(int dir_fd, const char *path, size_t limit, char **ret_data, size_t *ret_size,
+		    struct pg_error *err) PG_MUST_CHECK;
+
 /*
  * The directory behind dir_fd for listing, with a descriptor and an offset of its own; the caller
  * closes it. NULL with errno set.

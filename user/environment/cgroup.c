@@ -120,6 +120,19 @@ int pg_cgroup_walk(int cgroup_fd, pg_cgroup_visit visit, void *userdata)
 	return walk(cgroup_fd, 0, visit, userdata);
 }
 
+bool pg_cgroup_has_children(int cgroup_fd)
+{
+	pg_autoclosedir DIR *dir = pg_dir_reopen(cgroup_fd);
+	const struct dirent *entry;
+
+	if (!dir)
+		return true;
+	while ((entry = readdir(dir)))
+		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+			return true;
+	return false;
+}
+
 int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count, struct pg_error *err)
 {
 	int fd = openat(cgroup_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);

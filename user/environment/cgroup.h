@@ -30,6 +30,9 @@ bool pg_cgroup_is_gone(int error);
 typedef int (*pg_cgroup_visit)(void *userdata, int cgroup_fd);
 int pg_cgroup_walk(int cgroup_fd, pg_cgroup_visit visit, void *userdata) PG_MUST_CHECK;
 
+/* Whether there is any cgroup below it; in doubt yes. */
+bool pg_cgroup_has_children(int cgroup_fd);
+
 /* Processes of the one cgroup, not below it. The caller frees *ret_pids. */
 int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count,
 		   struct pg_error *err) PG_MUST_CHECK;

@@ -34,18 +34,24 @@ static bool is_inbound_flow(const struct pg_environment *environment,
 	       pg_flow_find(environment->host->kernel, &key) == PG_FLOW_INBOUND;
 }
 
-static const struct pg_phase_slot *slot_in_force(const struct pg_environment *environment)
-{
-	return pg_environment_slot(environment);
-}
-
 /* What is asked of the listener alone, also within the Environment; the listener has another port.
  */
 static bool passes_by_listener(const struct pg_environment *environment,
 			       const struct pg_endpoint *remote)
 {
-	return slot_in_force(environment)->flags & PG_PHASE_DNS_REDIRECT &&
+	return pg_content_slot(environment)->flags & PG_PHASE_DNS_REDIRECT &&
 	       remote->port == htons(PG_PORT_DNS);
+}
+
+/* Whether the peer's end is the Environment's, too. */
+static bool is_within(const struct closing *closing, const struct pg_socket *socket)
+{
+	const size_t peer = pg_members_of(&closing->members, socket->peer_cgroup_id);
+
+	if (closing->environment->settings.apart)
+		return peer != SIZE_MAX &&
+		       peer == pg_members_of(&closing->members, socket->cgroup_id);
+	return peer != SIZE_MAX;
 }
 
 /* The verdict that the socket's packets would get, in user space (docs/verdicts.md). */
@@ -54,6 +60,10 @@ static bool is_forbidden(void *userdata, const struct pg_socket *socket)
 	struct closing *closing = userdata;
 	const struct pg_environment *environment = closing->environment;
 
+	/* Not even replies, or what is within. */
+	if (environment->state.phase == PG_PHASE_NONE ||
+	    pg_host_forbids(environment->host, &socket->remote.addr))
+		return true;
 	if (pg_content_allows(environment, &socket->remote))
 		return false;
 	if (socket->mark.kind == PG_MARK_ACCEPTED &&
@@ -65,7 +75,7 @@ static bool is_forbidden(void *userdata, const struct pg_socket *socket)
 	if (passes_by_listener(environment, &socket->remote))
 		return true;
 	if (socket->peer_found)
-		return !pg_members_have_cgroup(&closing->members, socket->peer_cgroup_id);
+		return !is_within(closing, socket);
 	return !pg_addr_is_loopback(&socket->remote.addr);
 }
 
@@ -88,10 +98,10 @@ static int run_pass(const struct pg_environment *environment, size_t *ret_closed
 	size_t closed = 0;
 	int error;
 
-	error = pg_members_collect(environment->cgroup_fd, &closing.members);
+	error = pg_places_collect(environment, &closing.members);
 	if (error)
 		return pg_fail_errno(err, error, "listing the processes of %s",
-				     environment->record.cgroup);
+				     environment->record.name);
 	for (size_t i = 0; i < closing.members.namespace_count; i++) {
 		const struct pg_sockets_query query = {
 			.netns_fd = closing.members.namespaces[i].fd,
@@ -114,12 +124,13 @@ static int run_pass(const struct pg_environment *environment, size_t *ret_closed
 int pg_environment_close_forbidden(struct pg_environment *environment,
 				   struct pg_closing *ret_closing, struct pg_error *err)
 {
-	const struct pg_phase_slot *slot = slot_in_force(environment);
+	const struct pg_phase_slot *slot = pg_content_slot(environment);
 	const uint64_t start = pg_monotonic_ns();
 	struct pg_closing closing = {};
 	bool last = false;
 
-	if (slot->mode == PG_MODE_PUBLIC && !(slot->flags & PG_PHASE_DNS_REDIRECT)) {
+	if (slot->mode == PG_MODE_PUBLIC && !(slot->flags & PG_PHASE_DNS_REDIRECT) &&
+	    !environment->host->ceiling.tables) {
 		*ret_closing = closing;
 		return 0;
 	}

@@ -2,7 +2,9 @@
 /* What the phases of an Environment allow: from the policy to sets in the kernel. */
 #include "dns.h"
 
+#include <errno.h>
 #include <netinet/in.h>
+#include <string.h>
 
 #include "base/clock.h"
 
@@ -12,23 +14,31 @@
 #define LEARNED_PER_WILDCARD 65536
 #define LEARNED_MIN	     4096
 
-static int compile_phases(struct pg_environment *environment, struct pg_error *err)
+/* sharing: which of the phases have the same list, as phase_compiled; NULL: by the policy. */
+static int compile_phases(struct pg_content *content, const unsigned int *sharing,
+			  struct pg_error *err)
 {
 	for (size_t i = 0; i < PG_PHASE_COUNT; i++) {
-		const struct pg_phase_policy *phase = &environment->policy->phases[i];
+		const struct pg_phase_policy *phase = &content->policy->phases[i];
 		struct pg_compiled *compiled;
 		size_t known = 0;
 		int error;
 
 		if (!phase->entries)
 			continue;
-		while (known < environment->compiled_count &&
-		       environment->compiled[known].entries != phase->entries)
-			known++;
-		environment->phase_compiled[i] = (unsigned int)known + 1;
-		if (known < environment->compiled_count)
+		if (sharing)
+			known = sharing[i] - 1;
+		else
+			while (known < content->compiled_count &&
+			       content->compiled[known].entries != phase->entries)
+				known++;
+		if (known > content->compiled_count)
+			return pg_fail(err, -EPROTO, "the state of the %s phase is damaged",
+				       pg_phase_name((enum pg_phase)i));
+		content->phase_compiled[i] = (unsigned int)known + 1;
+		if (known < content->compiled_count)
 			continue;
-		compiled = &environment->compiled[environment->compiled_count++];
+		compiled = &content->compiled[content->compiled_count++];
 		*compiled = (struct pg_compiled){
 			.entries = phase->entries,
 			.learned.fd = -1,
@@ -56,11 +66,14 @@ static size_t learned_capacity(const struct pg_entries *entries, size_t max)
 	return capacity < max ? capacity : max;
 }
 
-static int fill_sets(struct pg_environment *environment,
-		     const struct pg_environment_options *options, struct pg_error *err)
+static int fill_sets(struct pg_environment *environment, struct pg_content *content,
+		     struct pg_error *err)
 {
-	for (size_t i = 0; i < environment->compiled_count; i++) {
-		struct pg_compiled *compiled = &environment->compiled[i];
+	const size_t max = environment->settings.dns.addresses_max;
+
+	environment->cost.addresses = 0;
+	for (size_t i = 0; i < content->compiled_count; i++) {
+		struct pg_compiled *compiled = &content->compiled[i];
 		const struct pg_address_set *set = &compiled->addresses;
 		int error = pg_set_create(environment->host->kernel, set, &compiled->set, err);
 
@@ -71,8 +84,7 @@ static int fill_sets(struct pg_environment *environment,
 		if (!compiled->has_names)
 			continue;
 		error = pg_learned_create(environment->host->kernel,
-					  learned_capacity(compiled->entries,
-							   options->dns.addresses_max),
+					  learned_capacity(compiled->entries, max),
 					  &compiled->learned, err);
 		if (error)
 			return error;
@@ -80,65 +92,166 @@ static int fill_sets(struct pg_environment *environment,
 	return 0;
 }
 
-int pg_content_create(struct pg_environment *environment,
-		      const struct pg_environment_options *options, struct pg_error *err)
-{
-	struct pg_environment_cost *cost = &environment->cost;
-	uint64_t start = pg_monotonic_ns();
-	int error = compile_phases(environment, err);
-
-	if (error)
-		return error;
-	cost->compile_ns = pg_monotonic_ns() - start;
-	start = pg_monotonic_ns();
-	error = fill_sets(environment, options, err);
-	if (error)
-		return error;
-	cost->fill_ns = pg_monotonic_ns() - start;
-	start = pg_monotonic_ns();
-	error = pg_dns_create(environment, options, err);
-	cost->names_ns = pg_monotonic_ns() - start;
-	return error;
-}
-
-void pg_content_destroy(struct pg_environment *environment)
-{
-	pg_dns_destroy(environment);
-	for (size_t i = 0; i < environment->compiled_count; i++) {
-		pg_set_destroy(environment->host->kernel, &environment->compiled[i].set);
-		pg_learned_destroy(environment->host->kernel, &environment->compiled[i].learned);
-		pg_address_set_clear(&environment->compiled[i].addresses);
-	}
-}
-
-void pg_content_describe(const struct pg_environment *environment, struct pg_header *header)
+/* What the headers are to say of it. */
+static void describe(struct pg_content *content)
 {
 	for (size_t i = 0; i < PG_PHASE_COUNT; i++) {
-		struct pg_phase_slot *slot = &header->slots[0][i];
+		struct pg_phase_slot *slot = &content->slots[i];
 		const struct pg_compiled *compiled;
 
-		slot->mode = (__u8)environment->policy->phases[i].mode;
-		if (!environment->phase_compiled[i])
+		slot->mode = (__u8)content->policy->phases[i].mode;
+		if (content->names && slot->mode != PG_MODE_NO_NETWORK)
+			slot->flags |= PG_PHASE_DNS_REDIRECT;
+		if (!content->phase_compiled[i])
 			continue;
-		compiled = &environment->compiled[environment->phase_compiled[i] - 1];
+		compiled = &content->compiled[content->phase_compiled[i] - 1];
 		slot->set = compiled->set.slot;
 		slot->tables = compiled->set.tables;
 		slot->learned = compiled->learned.slot;
 	}
 }
 
-/* What the phase in force lists; NULL: nothing. */
-static const struct pg_compiled *in_force(const struct pg_environment *environment)
+static int new_content(const struct pg_policy *policy, const unsigned int *sharing,
+		       struct pg_content **ret_content, struct pg_error *err)
 {
-	const unsigned int index = environment->phase_compiled[environment->state.phase];
+	struct pg_content *content = calloc(1, sizeof(*content));
 
-	return index ? &environment->compiled[index - 1] : NULL;
+	if (content)
+		content->policy = pg_policy_copy(policy);
+	*ret_content = content;
+	if (!content || !content->policy)
+		return pg_fail(err, -ENOMEM, "not enough memory for a policy");
+	return compile_phases(content, sharing, err);
+}
+
+static int name_content(struct pg_environment *environment, struct pg_content *content,
+			struct pg_error *err)
+{
+	int error = 0;
+
+	if (pg_policy_has_names(content->policy))
+		error = pg_names_new(environment, content, &content->names, err);
+	if (!error)
+		describe(content);
+	return error;
+}
+
+int pg_content_create(struct pg_environment *environment, const struct pg_policy *policy,
+		      struct pg_content **ret_content, struct pg_error *err)
+{
+	struct pg_environment_cost *cost = &environment->cost;
+	uint64_t start = pg_monotonic_ns();
+	struct pg_content *content;
+	int error = new_content(policy, NULL, &content, err);
+
+	cost->compile_ns = pg_monotonic_ns() - start;
+	start = pg_monotonic_ns();
+	if (!error)
+		error = fill_sets(environment, content, err);
+	cost->fill_ns = pg_monotonic_ns() - start;
+	if (!error)
+		error = name_content(environment, content, err);
+	if (error) {
+		pg_content_free(environment, content, false);
+		return error;
+	}
+	*ret_content = content;
+	return 0;
+}
+
+/* The sets are in the kernel, and the slots in use already. */
+static void take_sets(struct pg_content *content, const struct pg_saved_bank *bank,
+		      struct pg_kernel_learned *learned)
+{
+	for (size_t i = 0; i < PG_PHASE_COUNT; i++) {
+		struct pg_compiled *compiled;
+
+		if (!content->phase_compiled[i])
+			continue;
+		compiled = &content->compiled[content->phase_compiled[i] - 1];
+		compiled->set.slot = bank->slots[i].set;
+		compiled->set.tables = bank->slots[i].tables;
+		if (!learned[i].slot)
+			continue;
+		pg_close_fd(&compiled->learned.fd);
+		compiled->learned = learned[i];
+		learned[i] = (struct pg_kernel_learned){.fd = -1};
+	}
+}
+
+int pg_content_adopt(struct pg_environment *environment, const struct pg_policy *policy,
+		     const struct pg_saved_bank *bank, struct pg_kernel_learned *learned,
+		     struct pg_content **ret_content, struct pg_error *err)
+{
+	struct pg_content *content;
+	int error = new_content(policy, bank->compiled, &content, err);
+
+	if (!error) {
+		take_sets(content, bank, learned);
+		error = name_content(environment, content, err);
+	}
+	if (!error && content->names)
+		error = pg_names_recall(content, err);
+	if (error) {
+		pg_content_free(environment, content, true);
+		return error;
+	}
+	*ret_content = content;
+	return 0;
+}
+
+void pg_content_free(struct pg_environment *environment, struct pg_content *content, bool keep)
+{
+	struct pg_kernel *kernel = environment->host->kernel;
+
+	if (!content)
+		return;
+	pg_names_free(content->names);
+	for (size_t i = 0; i < content->compiled_count; i++) {
+		struct pg_compiled *compiled = &content->compiled[i];
+
+		if (!keep) {
+			pg_set_destroy(kernel, &compiled->set);
+			pg_learned_destroy(kernel, &compiled->learned);
+		}
+		pg_close_fd(&compiled->learned.fd);
+		pg_address_set_clear(&compiled->addresses);
+	}
+	pg_policy_free(content->policy);
+	free(content);
+}
+
+void pg_content_save(const struct pg_content *content, struct pg_saved_bank *bank)
+{
+	*bank = (struct pg_saved_bank){.there = true};
+	memcpy(bank->compiled, content->phase_compiled, sizeof(bank->compiled));
+	memcpy(bank->slots, content->slots, sizeof(bank->slots));
+}
+
+const struct pg_phase_slot *pg_content_slot(const struct pg_environment *environment)
+{
+	static const struct pg_phase_slot nothing = {.mode = PG_MODE_NO_NETWORK};
+
+	return environment->state.phase == PG_PHASE_NONE
+		       ? &nothing
+		       : &environment->content->slots[environment->state.phase];
+}
+
+const struct pg_compiled *pg_content_list(const struct pg_environment *environment)
+{
+	const struct pg_content *content = environment->content;
+	unsigned int index;
+
+	if (environment->state.phase == PG_PHASE_NONE)
+		return NULL;
+	index = content->phase_compiled[environment->state.phase];
+	return index ? &content->compiled[index - 1] : NULL;
 }
 
 static bool has_address(const struct pg_environment *environment, const struct pg_addr *addr,
 			bool draining)
 {
-	const struct pg_compiled *compiled = in_force(environment);
+	const struct pg_compiled *compiled = pg_content_list(environment);
 
 	return compiled && (pg_address_set_contains(&compiled->addresses, addr) ||
 			    pg_learned_contains(&compiled->learned, addr, draining));
@@ -160,11 +273,10 @@ static bool is_listener(const struct pg_header *header, const struct pg_endpoint
 
 bool pg_content_allows(const struct pg_environment *environment, const struct pg_endpoint *remote)
 {
-	const struct pg_header *header = &environment->header;
-	const struct pg_phase_slot *slot = pg_environment_slot(environment);
+	const struct pg_phase_slot *slot = pg_content_slot(environment);
 
 	if (slot->flags & PG_PHASE_DNS_REDIRECT) {
-		if (is_listener(header, remote))
+		if (is_listener(&environment->header, remote))
 			return true;
 		if (remote->port == htons(PG_PORT_DNS))
 			return false;
@@ -175,7 +287,8 @@ bool pg_content_allows(const struct pg_environment *environment, const struct pg
 	case PG_MODE_NO_NETWORK:
 		return false;
 	case PG_MODE_ALLOWLIST:
-		return has_address(environment, &remote->addr, true);
+		return has_address(environment, &remote->addr, true) &&
+		       pg_host_opens(environment->host, remote);
 	}
 	return false;
 }

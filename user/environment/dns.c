@@ -11,11 +11,6 @@
 /* Names without an address that are warned of one by one. */
 #define UNRESOLVED_SHOWN 10
 
-static const struct pg_phase_slot *phase_slot(const struct pg_dns *dns)
-{
-	return pg_environment_slot(dns->environment);
-}
-
 static void warn_budget(struct pg_dns *dns, size_t wildcard)
 {
 	char message[512];
@@ -23,19 +18,20 @@ static void warn_budget(struct pg_dns *dns, size_t wildcard)
 	snprintf(message, sizeof(message),
 		 "more than %u names under *.%s were asked within a minute: further ones are"
 		 " refused until it is over",
-		 dns->settings.wildcard_per_minute, pg_name_index_wildcard(dns->index, wildcard));
+		 dns->environment->settings.dns.wildcard_per_minute,
+		 pg_name_index_wildcard(dns->environment->content->names->index, wildcard));
 	pg_host_warn(dns->environment->host, "wildcard_budget", message);
 }
 
 static enum pg_name_verdict judge(void *userdata, const char *name)
 {
 	struct pg_dns *dns = userdata;
-	const struct pg_environment *environment = dns->environment;
-	const unsigned int compiled = environment->phase_compiled[environment->state.phase];
+	const struct pg_content *content = dns->environment->content;
+	const struct pg_compiled *list = pg_content_list(dns->environment);
 	struct pg_name_match match;
 	bool first;
 
-	switch ((enum pg_mode)phase_slot(dns)->mode) {
+	switch ((enum pg_mode)pg_content_slot(dns->environment)->mode) {
 	case PG_MODE_NO_NETWORK:
 		return PG_NAME_DENIED;
 	case PG_MODE_PUBLIC:
@@ -43,15 +39,17 @@ static enum pg_name_verdict judge(void *userdata, const char *name)
 	case PG_MODE_ALLOWLIST:
 		break;
 	}
-	if (!compiled)
+	if (!list || !content->names)
 		return PG_NAME_DENIED;
 	/* In this list only: what is spent is the budget of one of its own entries. */
-	match = pg_name_index_find_in(dns->index, 1U << (compiled - 1), name);
+	match = pg_name_index_find_in(content->names->index, 1U << (list - content->compiled),
+				      name);
 	if (match.by_host)
 		return PG_NAME_ALLOWED;
 	if (!match.lists)
 		return PG_NAME_DENIED;
-	if (pg_budget_spend(dns->budget, match.wildcard - 1, name, pg_boottime_ns(), &first))
+	if (pg_budget_spend(content->names->budget, match.wildcard - 1, name, pg_boottime_ns(),
+			    &first))
 		return PG_NAME_ALLOWED;
 	if (first)
 		warn_budget(dns, match.wildcard - 1);
@@ -62,7 +60,7 @@ static bool allows_address(void *userdata, const struct pg_addr *addr)
 {
 	const struct pg_dns *dns = userdata;
 
-	return phase_slot(dns)->mode == PG_MODE_PUBLIC ||
+	return pg_content_slot(dns->environment)->mode == PG_MODE_PUBLIC ||
 	       pg_content_has_address(dns->environment, addr);
 }
 
@@ -104,9 +102,9 @@ static int process_resolver(void *userdata, struct pg_error *err)
 	return pg_resolver_process(dns->resolver, err);
 }
 
-static int start_resolver(struct pg_dns *dns, const struct pg_environment_options *options,
-			  struct pg_error *err)
+static int start_resolver(struct pg_dns *dns, struct pg_error *err)
 {
+	const struct pg_settings *settings = &dns->environment->settings;
 	const struct pg_resolver_hooks hooks = {
 		.judge = judge,
 		.allows_address = allows_address,
@@ -115,45 +113,33 @@ static int start_resolver(struct pg_dns *dns, const struct pg_environment_option
 		.reply = reply,
 		.userdata = dns,
 	};
-	int error = pg_resolver_new(&hooks, options->dns.denial, &dns->resolver, err);
+	int error;
 
+	if (!settings->resolver_count && !settings->own_resolver_count)
+		return pg_fail(err, -EINVAL,
+			       "the policy has host names, but no resolver is given to ask for"
+			       " their addresses");
+	error = pg_resolver_new(&hooks, settings->dns.denial, &dns->resolver, err);
 	if (error)
 		return error;
 	dns->resolver_source = (struct pg_source){process_resolver, dns};
 	error = pg_host_add_source(dns->environment->host, pg_resolver_fd(dns->resolver), EPOLLIN,
 				   &dns->resolver_source, err);
-	if (error || !options->resolver_count)
+	if (error || !settings->resolver_count)
 		return error;
-	return pg_resolver_add_upstream(dns->resolver, options->resolvers, options->resolver_count,
-					-1, &dns->upstream, err);
+	return pg_resolver_add_upstream(dns->resolver, settings->resolvers,
+					settings->resolver_count, -1, &dns->upstream, err);
 }
 
-static int choose_own_resolvers(struct pg_dns *dns, const struct pg_environment_options *options,
-				struct pg_error *err)
+static int add_hosts(struct pg_dns *dns, struct pg_error *err)
 {
-	dns->own_resolver_count = options->own_resolver_count;
-	if (dns->own_resolver_count > PG_NAMESERVERS_MAX)
-		dns->own_resolver_count = PG_NAMESERVERS_MAX;
-	for (size_t i = 0; i < dns->own_resolver_count; i++)
-		dns->own_resolvers[i] = options->own_resolvers[i];
-	if (!options->resolver_count && !dns->own_resolver_count)
-		return pg_fail(err, -EINVAL,
-			       "the policy has host names, but no resolver is given to ask for"
-			       " their addresses");
-	return 0;
-}
+	const struct pg_settings *settings = &dns->environment->settings;
+	int error = 0;
 
-struct hosts_reading {
-	struct pg_dns *dns;
-	struct pg_error *err;
-};
-
-static int add_host(void *userdata, const char *name, const struct pg_addr *addr)
-{
-	const struct hosts_reading *reading = userdata;
-	int error = pg_resolver_add_local(reading->dns->resolver, name, addr, reading->err);
-
-	return error ? error : pg_learning_add_fixed(reading->dns, name, addr, reading->err);
+	for (size_t i = 0; i < settings->host_count && !error; i++)
+		error = pg_resolver_add_local(dns->resolver, settings->hosts[i].name,
+					      &settings->hosts[i].addr, err);
+	return error;
 }
 
 static void warn_unresolved(void *userdata, const char *name, const char *reason)
@@ -170,11 +156,22 @@ static void warn_unresolved(void *userdata, const char *name, const char *reason
 	pg_host_warn(warning->host, "unresolved", message);
 }
 
-/* Asks for the names that the policy spells out, so that what is wrong is said at the start. */
-static int load_names(struct pg_dns *dns, struct pg_error *err)
+static int load_hosts(struct pg_dns *dns, struct pg_content *content, struct pg_error *err)
+{
+	const struct pg_settings *settings = &dns->environment->settings;
+	int error = 0;
+
+	for (size_t i = 0; i < settings->host_count && !error; i++)
+		error = pg_learning_add_fixed(dns, content, settings->hosts[i].name,
+					      &settings->hosts[i].addr, err);
+	return error;
+}
+
+int pg_dns_load(struct pg_dns *dns, struct pg_content *content, struct pg_error *err)
 {
 	const struct pg_site *home = pg_sites_home(dns);
-	const size_t count = pg_name_index_hosts(dns->index);
+	const struct pg_name_index *index = content->names->index;
+	const size_t count = pg_name_index_hosts(index);
 	pg_autofree const char **names = calloc(count ? count : 1, sizeof(*names));
 	struct {
 		const struct pg_host *host;
@@ -186,11 +183,14 @@ static int load_names(struct pg_dns *dns, struct pg_error *err)
 	if (!names)
 		return pg_fail(err, -ENOMEM, "not enough memory for %zu names", count);
 	for (size_t i = 0; i < count; i++)
-		names[i] = pg_name_index_host(dns->index, i);
-	unresolved = pg_resolver_load(dns->resolver, names, count, pg_dns_upstream(dns, home),
-				      home->own_upstream, PG_RESOLVER_LOAD_MS,
-				      dns->environment->host->interrupt_fd, warn_unresolved,
-				      &warning, err);
+		names[i] = pg_name_index_host(index, i);
+	unresolved = load_hosts(dns, content, err);
+	if (!unresolved)
+		unresolved =
+			pg_resolver_load(dns->resolver, names, count, pg_dns_upstream(dns, home),
+					 home->own_upstream, PG_RESOLVER_LOAD_MS,
+					 dns->environment->host->interrupt_fd, warn_unresolved,
+					 &warning, err);
 	if (unresolved < 0)
 		return unresolved;
 	/* A list of thousands may be at fault for one reason, so a few of them say it. */
@@ -200,24 +200,6 @@ static int load_names(struct pg_dns *dns, struct pg_error *err)
 		pg_host_warn(dns->environment->host, "unresolved", message);
 	}
 	return 0;
-}
-
-static int index_names(struct pg_dns *dns, struct pg_error *err)
-{
-	const struct pg_environment *environment = dns->environment;
-	const struct pg_entries *lists[PG_PHASE_COUNT];
-	int error;
-
-	for (size_t i = 0; i < environment->compiled_count; i++)
-		lists[i] = environment->compiled[i].entries;
-	error = pg_name_index_new(lists, environment->compiled_count, &dns->index, err);
-	if (error)
-		return error;
-	dns->budget = pg_budget_new(pg_name_index_wildcards(dns->index),
-				    dns->settings.wildcard_per_minute);
-	return dns->budget ? 0
-			   : pg_fail(err, -ENOMEM, "not enough memory for %zu wildcards",
-				     pg_name_index_wildcards(dns->index));
 }
 
 static int tend(void *userdata, struct pg_error *err)
@@ -230,83 +212,68 @@ static int tend(void *userdata, struct pg_error *err)
 	return 0;
 }
 
-static int prepare(struct pg_dns *dns, const struct pg_environment_options *options,
-		   struct pg_error *err)
+static int prepare(struct pg_dns *dns, struct pg_error *err)
 {
-	struct hosts_reading reading = {dns, err};
-	int error = choose_own_resolvers(dns, options, err);
+	int error = start_resolver(dns, err);
 
 	if (!error)
-		error = index_names(dns, err);
-	if (!error)
-		error = pg_learning_start(dns, err);
-	if (!error)
-		error = start_resolver(dns, options, err);
-	if (!error)
 		error = pg_sites_prepare(dns, err);
-	if (!error && options->hosts)
-		error = pg_hosts_read(options->hosts, add_host, &reading, err);
 	if (!error)
-		error = load_names(dns, err);
+		error = add_hosts(dns, err);
 	if (error)
 		return error;
 	dns->timer = (struct pg_source){tend, dns};
 	return pg_host_add_timer(dns->environment->host, &dns->timer, &dns->timer_fd, err);
 }
 
-int pg_dns_create(struct pg_environment *environment, const struct pg_environment_options *options,
-		  struct pg_error *err)
+int pg_dns_create(struct pg_environment *environment, struct pg_error *err)
 {
-	struct pg_dns *dns;
+	struct pg_dns *dns = calloc(1, sizeof(*dns));
 
-	if (!pg_policy_has_names(environment->policy))
-		return 0;
-	dns = calloc(1, sizeof(*dns));
 	if (!dns)
 		return pg_fail(err, -ENOMEM, "not enough memory for the resolver");
 	LIST_INIT(&dns->sites);
 	dns->environment = environment;
-	dns->settings = options->dns;
-	dns->timer_fd = dns->populated_fd = -1;
+	dns->timer_fd = -1;
 	environment->dns = dns;
-	return prepare(dns, options, err);
+	return prepare(dns, err);
+}
+
+static int start_timer(struct pg_dns *dns, struct pg_error *err)
+{
+	dns->environment->header.flags |= PG_HEADER_DNS_LISTENER;
+	return pg_timer_set(dns->timer_fd, PG_NSEC_PER_SEC, PG_NSEC_PER_SEC, err);
 }
 
 int pg_dns_start(struct pg_dns *dns, struct pg_error *err)
 {
-	struct pg_header *header = &dns->environment->header;
 	int error = pg_sites_start(dns, err);
 
-	if (error)
-		return error;
-	header->flags |= PG_HEADER_DNS_LISTENER;
-	for (size_t i = 0; i < PG_PHASE_COUNT; i++)
-		if (header->slots[0][i].mode != PG_MODE_NO_NETWORK)
-			header->slots[0][i].flags |= PG_PHASE_DNS_REDIRECT;
-	return pg_timer_set(dns->timer_fd, PG_NSEC_PER_SEC, PG_NSEC_PER_SEC, err);
+	return error ? error : start_timer(dns, err);
 }
 
-void pg_dns_destroy(struct pg_environment *environment)
+int pg_dns_resume(struct pg_dns *dns, struct pg_error *err)
+{
+	int error = pg_sites_resume(dns, err);
+
+	return error ? error : start_timer(dns, err);
+}
+
+void pg_dns_destroy(struct pg_environment *environment, bool keep)
 {
 	struct pg_dns *dns = environment->dns;
 	struct pg_host *host = environment->host;
 
 	if (!dns)
 		return;
-	pg_sites_close(dns);
+	pg_sites_close(dns, keep);
 	if (dns->timer_fd >= 0)
 		pg_host_remove_source(host, dns->timer_fd, &dns->timer);
-	if (dns->populated_fd >= 0)
-		pg_host_remove_source(host, dns->populated_fd, &dns->populated);
 	if (dns->resolver)
 		pg_host_remove_source(host, pg_resolver_fd(dns->resolver), &dns->resolver_source);
 	pg_close_fd(&dns->timer_fd);
-	pg_close_fd(&dns->populated_fd);
 	pg_resolver_free(dns->resolver);
-	pg_learned_book_free(dns->book);
-	pg_budget_free(dns->budget);
-	pg_name_index_free(dns->index);
-	if (environment->header.env_id)
+	if (environment->header.env_id && !keep)
 		pg_dns_forget(host->kernel, environment->header.env_id);
 	free(dns);
 	environment->dns = NULL;

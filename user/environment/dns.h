@@ -4,6 +4,7 @@
  * answers teach, and the network namespaces in which it listens (sites).
  *
  *   dns.c          policy: which names may be asked, what is learned
+ *   names.c        names of a policy, and where what they teach goes
  *   dns_sites.c    listeners, opened where the Environment's processes are
  *   dns_learning.c lifetime of learned addresses
  */
@@ -26,6 +27,23 @@
 
 /* Queries kept until a listener is open in their namespace. */
 #define PG_PARKED_MAX 64
+
+/* The names of a policy. */
+struct pg_names {
+	struct pg_name_index *index;
+	struct pg_budget *budget;
+	struct pg_learned_book *book;
+	struct pg_kernel_learned *lists[PG_PHASE_COUNT];
+};
+
+int pg_names_new(struct pg_environment *environment, struct pg_content *content,
+		 struct pg_names **ret_names, struct pg_error *err) PG_MUST_CHECK;
+void pg_names_free(struct pg_names *names);
+/* Writes into the book what the kernel's tables say. */
+int pg_names_recall(struct pg_content *content, struct pg_error *err) PG_MUST_CHECK;
+/* What names that are in both have taught goes on. */
+int pg_names_carry_over(const struct pg_content *from, struct pg_content *into,
+			struct pg_error *err) PG_MUST_CHECK;
 
 struct pg_parked {
 	uint64_t netns; /* cookie; 0: not known */
@@ -50,43 +68,38 @@ struct pg_site {
 
 struct pg_dns {
 	struct pg_environment *environment;
-	struct pg_dns_settings settings;
-	struct pg_name_index *index;
-	struct pg_budget *budget;
 	struct pg_resolver *resolver;
 	struct pg_source resolver_source;
 	unsigned int upstream; /* 0: the Environment's own only */
-	struct pg_endpoint own_resolvers[PG_NAMESERVERS_MAX];
-	size_t own_resolver_count;
 	/* Sites. */
 	LIST_HEAD(, pg_site) sites;
 	size_t site_count;
 	bool told_refused; /* that a namespace is not served */
 	struct pg_parked parked[PG_PARKED_MAX];
 	size_t parked_count;
+	bool leaving;	    /* listeners close for the next owner */
 	bool unserved;	    /* some namespace has no listener */
 	uint64_t served_at; /* when that was last looked into */
 	int timer_fd;
 	struct pg_source timer;
-	int populated_fd; /* cgroup.events; -1 before the cgroup exists */
-	struct pg_source populated;
 	/* Learning. */
-	struct pg_learned_book *book;
-	struct pg_kernel_learned *lists[PG_PHASE_COUNT];
 	uint64_t swept_at;
 	unsigned int told_unlearnable, told_shared; /* messages so far */
 	bool told_full;
 };
 
-/* Reads what names need, and resolves them; before the cgroup exists. Sets environment->dns, or
- * leaves it NULL if the policy has no names. */
-int pg_dns_create(struct pg_environment *environment, const struct pg_environment_options *options,
-		  struct pg_error *err) PG_MUST_CHECK;
-void pg_dns_destroy(struct pg_environment *environment);
+/* Sets environment->dns. Before the cgroups exist: nothing is asked or served yet. */
+int pg_dns_create(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+/* Resolves the names that the content spells out, so that what is wrong is said at the start. */
+int pg_dns_load(struct pg_dns *dns, struct pg_content *content, struct pg_error *err) PG_MUST_CHECK;
+/* keep: what the kernel knows of listeners stays, for the next owner. */
+void pg_dns_destroy(struct pg_environment *environment, bool keep);
 
-/* Listens in this process's namespace; once the cgroup is attached and before its header is
- * written, of which it fills what is about DNS. */
+/* Listens in this process's namespace, once the cgroups are attached and before the headers are
+ * written; chooses the endpoints in environment->header. */
 int pg_dns_start(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
+/* Listens at the endpoints of the header again, in all namespaces. */
+int pg_dns_resume(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
 
 /* An event of the kernel; what follows from it is done by pg_dns_serve(). */
 void pg_dns_note(struct pg_dns *dns, const struct pg_event *event);
@@ -99,8 +112,9 @@ void pg_dns_ask(struct pg_dns *dns, const struct pg_site *site, const struct pg_
 unsigned int pg_dns_upstream(const struct pg_dns *dns, const struct pg_site *site);
 
 /* dns_sites.c */
+int pg_sites_resume(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
 int pg_sites_start(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
-void pg_sites_close(struct pg_dns *dns);
+void pg_sites_close(struct pg_dns *dns, bool keep);
 /* Opens what is missing and closes what no process is in any more. */
 void pg_sites_tend(struct pg_dns *dns);
 /* This process's namespace; there once pg_sites_prepare() has been called. */
@@ -108,11 +122,13 @@ int pg_sites_prepare(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
 struct pg_site *pg_sites_home(const struct pg_dns *dns);
 
 /* dns_learning.c */
-int pg_learning_start(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
+/* A pg_learned_options.shared; userdata is the struct pg_environment. */
+void pg_learning_warn_shared(void *userdata, const struct pg_addr *addr, const char *name,
+			     const char *other);
 /* A pg_resolver_hooks.commit; userdata is the struct pg_dns. */
 int pg_learning_commit(void *userdata, const char *name, const struct pg_addr *addr, uint32_t ttl);
 /* An address that does not expire. */
-int pg_learning_add_fixed(struct pg_dns *dns, const char *name, const struct pg_addr *addr,
-			  struct pg_error *err) PG_MUST_CHECK;
+int pg_learning_add_fixed(struct pg_dns *dns, struct pg_content *content, const char *name,
+			  const struct pg_addr *addr, struct pg_error *err) PG_MUST_CHECK;
 /* Ends the draining of what nobody uses any more. */
 void pg_learning_tend(struct pg_dns *dns);

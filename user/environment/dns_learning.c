@@ -15,13 +15,14 @@
 /* Messages about single addresses; a workload could cause any number. */
 #define MESSAGES_MAX	10
 
-static void warn_shared(void *userdata, const struct pg_addr *addr, const char *name,
-			const char *other)
+void pg_learning_warn_shared(void *userdata, const struct pg_addr *addr, const char *name,
+			     const char *other)
 {
-	struct pg_dns *dns = userdata;
+	const struct pg_environment *environment = userdata;
+	struct pg_dns *dns = environment->dns;
 	char message[640], text[PG_ADDR_TEXT];
 
-	if (dns->told_shared++ >= MESSAGES_MAX)
+	if (!dns || dns->told_shared++ >= MESSAGES_MAX)
 		return;
 	snprintf(message, sizeof(message),
 		 "%s, learned for %s, is an address of %s, too: what is allowed is the address%s",
@@ -43,23 +44,6 @@ static void warn_unlearnable(struct pg_dns *dns, const char *name, const struct 
 					    : "loopback, link-local and the like",
 		 dns->told_unlearnable == MESSAGES_MAX ? " (further ones are not reported)" : "");
 	pg_host_warn(dns->environment->host, "not_learned", message);
-}
-
-int pg_learning_start(struct pg_dns *dns, struct pg_error *err)
-{
-	struct pg_environment *environment = dns->environment;
-	struct pg_learned_options options = {
-		.lists = dns->lists,
-		.list_count = environment->compiled_count,
-		.capacity = dns->settings.addresses_max,
-		.shared = warn_shared,
-		.userdata = dns,
-	};
-
-	for (size_t i = 0; i < environment->compiled_count; i++)
-		if (environment->compiled[i].has_names)
-			dns->lists[i] = &environment->compiled[i].learned;
-	return pg_learned_book_new(&options, &dns->book, err);
 }
 
 /* What is known of the open sockets of the Environment. */
@@ -97,11 +81,11 @@ static int collect_remotes(void *userdata, pg_learned_use use, void *context, st
 	const struct pg_environment *environment = userdata;
 	PG_CLEANUP(collecting_clear)
 	struct collecting collecting = {.use = use, .context = context};
-	int error = pg_members_collect(environment->cgroup_fd, &collecting.members);
+	int error = pg_places_collect(environment, &collecting.members);
 
 	if (error)
 		return pg_fail_errno(err, error, "listing the processes of %s",
-				     environment->record.cgroup);
+				     environment->record.name);
 	for (size_t i = 0; i < collecting.members.namespace_count; i++) {
 		const struct pg_sockets_query query = {
 			.netns_fd = collecting.members.namespaces[i].fd,
@@ -118,39 +102,41 @@ static int collect_remotes(void *userdata, pg_learned_use use, void *context, st
 	}
 	if (collecting.error)
 		return pg_fail_errno(err, collecting.error, "noting the open sockets of %s",
-				     environment->record.cgroup);
+				     environment->record.name);
 	return 0;
 }
 
-static void sweep(struct pg_dns *dns)
+static void sweep(struct pg_dns *dns, const struct pg_content *content)
 {
+	struct pg_environment *environment = dns->environment;
 	struct pg_error err = {};
 
 	dns->swept_at = pg_boottime_ns();
-	/* Before the cgroup exists nothing can be in use, and nothing has expired either. */
-	if (dns->environment->cgroup_fd < 0)
+	/* Before there is a cgroup nothing can be in use, and nothing has expired either. */
+	if (!content->names || !pg_place_count(environment))
 		return;
-	if (pg_learned_book_sweep(dns->book, collect_remotes, dns->environment, &err) >= 0)
+	if (pg_learned_book_sweep(content->names->book, collect_remotes, environment, &err) >= 0)
 		return;
 	pg_error_prefix(&err, "expired addresses go on draining");
-	pg_host_warn(dns->environment->host, "draining", err.text);
+	pg_host_warn(environment->host, "draining", err.text);
 }
 
 void pg_learning_tend(struct pg_dns *dns)
 {
 	if (pg_boottime_ns() - dns->swept_at >= SWEEP_PERIOD_NS)
-		sweep(dns);
+		sweep(dns, dns->environment->content);
 }
 
-static int add(struct pg_dns *dns, unsigned int lists, const char *name, const struct pg_addr *addr,
-	       uint64_t expires, struct pg_error *err)
+static int add(struct pg_dns *dns, const struct pg_content *content, unsigned int lists,
+	       const char *name, const struct pg_addr *addr, uint64_t expires, struct pg_error *err)
 {
-	int error = pg_learned_book_add(dns->book, lists, name, addr, expires, err);
+	struct pg_learned_book *book = content->names->book;
+	int error = pg_learned_book_add(book, lists, name, addr, expires, err);
 
 	if (error != -ENOSPC || !lists || pg_boottime_ns() - dns->swept_at < SWEEP_PAUSE_NS)
 		return error;
-	sweep(dns);
-	return pg_learned_book_add(dns->book, lists, name, addr, expires, err);
+	sweep(dns, content);
+	return pg_learned_book_add(book, lists, name, addr, expires, err);
 }
 
 static void warn_full(struct pg_dns *dns, const char *name, struct pg_error *err)
@@ -166,12 +152,11 @@ static void warn_full(struct pg_dns *dns, const char *name, struct pg_error *err
 }
 
 /* Whether each of the lists has the address anyway: by an entry, or from a hosts file. */
-static bool is_open(const struct pg_dns *dns, unsigned int lists, const struct pg_addr *addr)
+static bool is_open(const struct pg_content *content, unsigned int lists,
+		    const struct pg_addr *addr)
 {
-	const struct pg_environment *environment = dns->environment;
-
-	for (size_t i = 0; i < environment->compiled_count; i++) {
-		const struct pg_compiled *compiled = &environment->compiled[i];
+	for (size_t i = 0; i < content->compiled_count; i++) {
+		const struct pg_compiled *compiled = &content->compiled[i];
 
 		if (lists & 1U << i && !pg_address_set_contains(&compiled->addresses, addr) &&
 		    !pg_learned_contains(&compiled->learned, addr, false))
@@ -180,32 +165,46 @@ static bool is_open(const struct pg_dns *dns, unsigned int lists, const struct p
 	return true;
 }
 
-int pg_learning_commit(void *userdata, const char *name, const struct pg_addr *addr, uint32_t ttl)
+static int commit(struct pg_dns *dns, const struct pg_content *content, const char *name,
+		  const struct pg_addr *addr, uint64_t expires)
 {
-	struct pg_dns *dns = userdata;
-	const unsigned int lists = pg_name_index_find(dns->index, name).lists;
-	const unsigned int floor = dns->settings.floor_s;
-	const uint64_t seconds = (uint64_t)(ttl > floor ? ttl : floor) + dns->settings.grace_s;
+	const unsigned int lists = pg_name_index_find(content->names->index, name).lists;
 	struct pg_error err = {};
 	int error;
 
 	if (!pg_addr_is_learnable(addr) ||
-	    (dns->settings.forbid_private && pg_addr_is_private(addr))) {
-		if (!is_open(dns, lists, addr))
+	    (dns->environment->settings.dns.forbid_private && pg_addr_is_private(addr))) {
+		if (!is_open(content, lists, addr))
 			warn_unlearnable(dns, name, addr);
 		return 0;
 	}
-	error = add(dns, lists, name, addr, pg_boottime_ns() + seconds * PG_NSEC_PER_SEC, &err);
+	error = add(dns, content, lists, name, addr, expires, &err);
 	if (!error || !lists)
 		return 0;
 	warn_full(dns, name, &err);
 	return error;
 }
 
-int pg_learning_add_fixed(struct pg_dns *dns, const char *name, const struct pg_addr *addr,
-			  struct pg_error *err)
+int pg_learning_commit(void *userdata, const char *name, const struct pg_addr *addr, uint32_t ttl)
 {
-	const unsigned int lists = pg_name_index_find(dns->index, name).lists;
+	struct pg_dns *dns = userdata;
+	const struct pg_content *contents[] = {dns->environment->content, dns->environment->next};
+	const struct pg_dns_settings *settings = &dns->environment->settings.dns;
+	const unsigned int floor = settings->floor_s;
+	const uint64_t seconds = (uint64_t)(ttl > floor ? ttl : floor) + settings->grace_s;
+	const uint64_t expires = pg_boottime_ns() + seconds * PG_NSEC_PER_SEC;
+	int error = 0;
+
+	for (size_t i = 0; i < PG_ARRAY_SIZE(contents) && !error; i++)
+		if (contents[i] && contents[i]->names)
+			error = commit(dns, contents[i], name, addr, expires);
+	return error;
+}
+
+int pg_learning_add_fixed(struct pg_dns *dns, struct pg_content *content, const char *name,
+			  const struct pg_addr *addr, struct pg_error *err)
+{
+	const unsigned int lists = pg_name_index_find(content->names->index, name).lists;
 
 	if (!lists)
 		return 0;
@@ -213,5 +212,5 @@ int pg_learning_add_fixed(struct pg_dns *dns, const char *name, const struct pg_
 		warn_unlearnable(dns, name, addr);
 		return 0;
 	}
-	return add(dns, lists, name, addr, UINT64_MAX, err);
+	return add(dns, content, lists, name, addr, UINT64_MAX, err);
 }

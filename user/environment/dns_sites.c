@@ -68,6 +68,8 @@ static void close_listener(struct pg_site *site)
 	pg_resolver_cancel(dns->resolver, site->listener);
 	pg_listener_close(site->listener);
 	site->listener = NULL;
+	if (dns->leaving)
+		return;
 	/* So that a query is parked until there is a listener again. */
 	pg_dns_forget(dns->environment->host->kernel, dns->environment->header.env_id);
 	LIST_FOREACH (other, &dns->sites, link)
@@ -125,6 +127,7 @@ static int open_listener(struct pg_site *site, bool ipv6_required, struct pg_err
 static int add_site(struct pg_dns *dns, int netns_fd, struct pg_site **ret_site,
 		    struct pg_error *err)
 {
+	const struct pg_settings *settings = &dns->environment->settings;
 	struct pg_site *site;
 	struct stat status;
 	int error = 0;
@@ -140,9 +143,9 @@ static int add_site(struct pg_dns *dns, int netns_fd, struct pg_site **ret_site,
 	site->netns_fd = fcntl(netns_fd, F_DUPFD_CLOEXEC, 0);
 	if (site->netns_fd < 0 || fstat(site->netns_fd, &status))
 		error = pg_fail_errno(err, -errno, "keeping a network namespace open");
-	else if (dns->own_resolver_count)
-		error = pg_resolver_add_upstream(dns->resolver, dns->own_resolvers,
-						 dns->own_resolver_count, site->netns_fd,
+	else if (settings->own_resolver_count)
+		error = pg_resolver_add_upstream(dns->resolver, settings->own_resolvers,
+						 settings->own_resolver_count, site->netns_fd,
 						 &site->own_upstream, err);
 	if (error) {
 		pg_close_fd(&site->netns_fd);
@@ -216,33 +219,44 @@ static int choose_endpoints(struct pg_header *header, struct pg_error *err)
 	return 0;
 }
 
-/* The cgroup has lost its last process, or got its first. */
-static int process_populated(void *userdata, struct pg_error *err)
+/* A cgroup has lost its last process, or got its first. */
+static int process_events(void *userdata, struct pg_error *err)
 {
-	struct pg_dns *dns = userdata;
+	struct pg_place *place = userdata;
 	char text[256];
 
 	/* Reading is what makes it wait for the next change. */
-	if (pread(dns->populated_fd, text, sizeof(text), 0) < 0) {
-		pg_host_remove_source(dns->environment->host, dns->populated_fd, &dns->populated);
-		return 0;
-	}
-	pg_sites_tend(dns);
+	if (pread(place->events_fd, text, sizeof(text), 0) < 0)
+		pg_host_remove_source(place->environment->host, place->events_fd, &place->events);
+	else if (place->environment->dns)
+		pg_sites_tend(place->environment->dns);
 	return 0;
 }
 
-static int watch_populated(struct pg_dns *dns, struct pg_error *err)
+static int watch_events(struct pg_place *place, struct pg_error *err)
 {
-	struct pg_environment *environment = dns->environment;
+	struct pg_environment *environment = place->environment;
 	char text[256];
 
-	dns->populated_fd = openat(environment->cgroup_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	if (dns->populated_fd < 0 || pread(dns->populated_fd, text, sizeof(text), 0) < 0)
-		return pg_fail_errno(err, -errno, "watching %s/cgroup.events",
-				     environment->record.cgroup);
-	dns->populated = (struct pg_source){process_populated, dns};
-	return pg_host_add_source(environment->host, dns->populated_fd, EPOLLPRI, &dns->populated,
+	place->events_fd = openat(place->fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	if (place->events_fd < 0 || pread(place->events_fd, text, sizeof(text), 0) < 0)
+		return pg_place_is_gone(place)
+			       ? 0
+			       : pg_fail_errno(err, -errno, "watching cgroup.events of %s",
+					       environment->record.name);
+	place->events = (struct pg_source){process_events, place};
+	return pg_host_add_source(environment->host, place->events_fd, EPOLLPRI, &place->events,
 				  err);
+}
+
+static int watch_all_events(struct pg_environment *environment, struct pg_error *err)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < pg_place_count(environment) && !error; i++)
+		if (environment->places[i].fd >= 0)
+			error = watch_events(&environment->places[i], err);
+	return error;
 }
 
 int pg_sites_start(struct pg_dns *dns, struct pg_error *err)
@@ -258,12 +272,36 @@ int pg_sites_start(struct pg_dns *dns, struct pg_error *err)
 	if (error)
 		return pg_error_prefix(err, "listening for DNS queries of %s",
 				       dns->environment->record.name);
-	return watch_populated(dns, err);
+	return watch_all_events(dns->environment, err);
 }
 
-void pg_sites_close(struct pg_dns *dns)
+int pg_sites_resume(struct pg_dns *dns, struct pg_error *err)
 {
+	struct pg_error fault = {};
+
+	/* Where nobody listens yet, queries are kept from now on. */
+	pg_dns_forget(dns->environment->host->kernel, dns->environment->header.env_id);
+	/* What cannot be served now is tried again, and other namespaces are served. */
+	if (open_listener(pg_sites_home(dns), false, &fault))
+		warn_site(pg_sites_home(dns), "listener_refused", &fault);
+	dns->unserved = true;
+	pg_dns_serve(dns);
+	return watch_all_events(dns->environment, err);
+}
+
+void pg_sites_close(struct pg_dns *dns, bool keep)
+{
+	struct pg_environment *environment = dns->environment;
 	struct pg_site *site, *next;
+
+	dns->leaving = keep;
+	for (size_t i = 0; i < pg_place_count(environment); i++) {
+		struct pg_place *place = &environment->places[i];
+
+		if (place->events_fd >= 0)
+			pg_host_remove_source(environment->host, place->events_fd, &place->events);
+		pg_close_fd(&place->events_fd);
+	}
 
 	for (site = LIST_FIRST(&dns->sites); site; site = next) {
 		next = LIST_NEXT(site, link);
@@ -337,7 +375,7 @@ void pg_sites_tend(struct pg_dns *dns)
 	site = LIST_FIRST(&dns->sites);
 	if (!site || (site->home && !LIST_NEXT(site, link)))
 		return;
-	if (!pg_members_collect(dns->environment->cgroup_fd, &members))
+	if (!pg_places_collect(dns->environment, &members))
 		close_unused(dns, &members);
 }
 
@@ -394,7 +432,7 @@ void pg_dns_serve(struct pg_dns *dns)
 	}
 	dns->served_at = now;
 	dns->unserved = false;
-	if (!pg_members_collect(dns->environment->cgroup_fd, &members))
+	if (!pg_places_collect(dns->environment, &members))
 		open_missing(dns, &members);
 	for (size_t i = 0; i < dns->parked_count; i++) {
 		const struct pg_parked *parked = &dns->parked[i];

@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host.h"
 
+#include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/vector.h"
 #include "dns.h"
 #include "host_internal.h"
+#include "kernel/guard.h"
 #include "kernel/mountinfo.h"
 #include "kernel/probe.h"
 #include "steps.h"
@@ -23,8 +31,6 @@
 #define CLOSING_PAUSE_MS 50
 /* Events handled in one call, so that the caller's own events get their turn. */
 #define EVENTS_MAX	 16
-/* A line for each cgroup hierarchy, each with a path. */
-#define PROC_FILE_MAX	 (64UL * 1024)
 
 int pg_host_add_source(struct pg_host *host, int fd, uint32_t events, struct pg_source *source,
 		       struct pg_error *err)
@@ -79,21 +85,24 @@ static void note_event(void *userdata, const struct pg_event *event)
 	struct pg_host *host = userdata;
 	struct pg_environment *environment;
 
-	LIST_FOREACH (environment, &host->environments, link) {
-		if (environment->header.env_id != event->env_id)
-			continue;
-		switch ((enum pg_event_kind)event->kind) {
-		case PG_EVENT_STRANDED:
-			environment->stranded = true;
+	LIST_FOREACH (environment, &host->environments, link)
+		if (environment->header.env_id == event->env_id)
 			break;
-		case PG_EVENT_UNSERVED:
-		case PG_EVENT_PARKED:
-			if (environment->dns)
-				pg_dns_note(environment->dns, event);
-			break;
-		case PG_EVENT_DENIED:
-			break;
-		}
+	if (!environment)
+		return;
+	switch ((enum pg_event_kind)event->kind) {
+	case PG_EVENT_STRANDED:
+		environment->stranded = true;
+		break;
+	case PG_EVENT_UNSERVED:
+	case PG_EVENT_PARKED:
+		if (environment->dns)
+			pg_dns_note(environment->dns, event);
+		break;
+	case PG_EVENT_DENIED:
+		if (host->denied)
+			host->denied(host->userdata, environment, event);
+		break;
 	}
 }
 
@@ -197,43 +206,174 @@ void pg_host_warn(const struct pg_host *host, const char *code, const char *mess
 		host->warning(host->userdata, code, message);
 }
 
-/* Looks through the records, before anything is made: for where we are, and for orphans. */
-static int settle_records(struct pg_host *host, struct pg_error *err)
+static int own_cgroup(char **ret_path, struct pg_error *err)
 {
-	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
-	pg_autofree char *text = NULL, *own = NULL;
+	pg_autofree char *text = NULL;
 	size_t size;
-	int error;
+	int error = pg_file_read("/proc/self/cgroup", PG_PROC_FILE_MAX, &text, &size, err);
 
-	error = pg_file_read("/proc/self/cgroup", PROC_FILE_MAX, &text, &size, err);
 	if (error)
 		return error;
-	error = pg_cgroup2_path(text, &own);
-	if (error)
-		return pg_fail_errno(err, error, "finding the own cgroup in /proc/self/cgroup");
-	error = pg_records_lock(host->interrupt_fd, &records_fd, err);
+	error = pg_cgroup2_path(text, ret_path);
+	return error ? pg_fail_errno(err, error, "finding the own cgroup in /proc/self/cgroup") : 0;
+}
+
+/* Looks through the records, before anything is made: for where we are, and for orphans. */
+static int settle_records(struct pg_host *host, int records_fd, struct pg_error *err)
+{
+	pg_autofree char *own = NULL;
+	int error = own_cgroup(&own, err);
+
 	if (!error)
 		error = pg_records_refuse_inside(records_fd, own, err);
+	/* What cannot be read must not have been changed. */
+	if (!error && host->pins)
+		error = pg_kept_read(host, records_fd, err);
 	if (!error)
 		error = pg_orphans_end(host, records_fd, err);
 	return error;
 }
 
-int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_host,
-		 struct pg_error *err)
+/* The directory itself is the lock: there as long as anything is pinned. */
+static int lock_pins(struct pg_host *host, struct pg_error *err)
 {
-	PG_CLEANUP(pg_host_freep) struct pg_host *host = calloc(1, sizeof(*host));
-	bool mounted;
+	const int parent = mkdir(PG_PIN_ROOT, 0700) && errno != EEXIST ? -errno : 0;
+
+	if (parent || (mkdir(host->pins, 0700) && errno != EEXIST))
+		return pg_fail_errno(err, parent ? parent : -errno, "making the directory %s",
+				     host->pins);
+	host->pins_fd = open(host->pins, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (host->pins_fd < 0)
+		return pg_fail_errno(err, -errno, "opening the directory %s", host->pins);
+	if (!flock(host->pins_fd, LOCK_EX | LOCK_NB))
+		return 0;
+	if (errno == EWOULDBLOCK)
+		return pg_fail(err, -EBUSY, "another process keeps its Environments in %s",
+			       host->pins);
+	return pg_fail_errno(err, -errno, "locking the directory %s", host->pins);
+}
+
+/* Of all Environments that there are, with whatever owner: the guard must not cut off one of them.
+ */
+struct admitting {
+	struct pg_host *host;
+	uint64_t *ids;
+	size_t count, room;
+};
+
+static int admit_child(struct admitting *admitting, int parent_fd, const char *name)
+{
+	pg_autoclose int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char record[sizeof(PG_RECORD_ROOT) + NAME_MAX + 2];
+	uint64_t id;
+
+	snprintf(record, sizeof(record), "%s/%s", PG_RECORD_ROOT, name);
+	if (fd < 0 || access(record, F_OK) || pg_cgroup_id(fd, &id, NULL))
+		return 0;
+	if (pg_vector_grow(&admitting->ids, admitting->count, &admitting->room,
+			   sizeof(*admitting->ids)))
+		return -ENOMEM;
+	admitting->ids[admitting->count++] = id;
+	return 0;
+}
+
+static int install_guard(struct pg_host *host, struct pg_error *err)
+{
+	struct admitting admitting = {.host = host};
+	pg_autoclose int parent_fd = -1;
+	pg_autoclosedir DIR *dir = NULL;
+	struct dirent *entry;
 	int error;
 
-	if (!host)
-		return pg_fail(err, -ENOMEM, "not enough memory for the host's state");
+	if (mkdirat(host->cgroup_mount_fd, host->parent, 0755) && errno != EEXIST)
+		return pg_fail_errno(err, -errno, "making the cgroup /%s", host->parent);
+	error = pg_cgroup_open(host->cgroup_mount_fd, host->parent, &parent_fd, err);
+	if (error)
+		return error;
+	dir = pg_dir_reopen(parent_fd);
+	while (dir && (entry = readdir(dir)) && !error)
+		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+			error = admit_child(&admitting, parent_fd, entry->d_name);
+	if (error)
+		error = pg_fail_errno(err, error, "listing /%s", host->parent);
+	else
+		error = pg_guard_install(pg_host_guard_pins(host), parent_fd, admitting.ids,
+					 admitting.count, err);
+	free(admitting.ids);
+	return error;
+}
+
+/* Under the lock of the records: what others have pinned or made is seen whole. */
+static int open_kernel(struct pg_host *host, struct pg_error *err)
+{
+	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
+	int error = pg_records_lock(host->interrupt_fd, &records_fd, err);
+
+	if (!error && host->pins)
+		error = lock_pins(host, err);
+	if (!error)
+		error = settle_records(host, records_fd, err);
+	/* Loading takes long. Nobody else sees maps that are not pinned. */
+	if (!host->pins)
+		pg_records_unlock(&records_fd);
+	if (!error)
+		error = pg_kernel_open(host->pins, &host->kernel, err);
+	if (!error && host->pins)
+		error = pg_kept_settle(host, records_fd, err);
+	if (!error && host->pins)
+		error = install_guard(host, err);
+	return error;
+}
+
+static int set_ceiling(struct pg_host *host, const struct pg_host_options *options,
+		       struct pg_error *err)
+{
+	pg_autofree __be16 *ports = NULL;
+	int error = 0;
+
+	if (options->never_allow_count)
+		error = pg_compile_prefixes(options->never_allow, options->never_allow_count,
+					    &host->never_allowed, err);
+	if (!error)
+		error = pg_set_create(host->kernel, &host->never_allowed, &host->ceiling, err);
+	if (error || !options->host_ports)
+		return error;
+	host->limit_ports = true;
+	ports = calloc(options->host_port_count + 1, sizeof(*ports));
+	if (!ports)
+		return pg_fail(err, -ENOMEM, "not enough memory for the host's ports");
+	for (size_t i = 0; i < options->host_port_count; i++)
+		ports[i] = htons(options->host_ports[i]);
+	host->ports = PG_TAKE_PTR(ports);
+	host->port_count = options->host_port_count;
+	return pg_host_ports_set(host->kernel, host->ports, host->port_count, err);
+}
+
+static int take_options(struct pg_host *host, const struct pg_host_options *options,
+			struct pg_error *err)
+{
 	LIST_INIT(&host->environments);
+	LIST_INIT(&host->kept);
 	host->warning = options->warning;
+	host->denied = options->denied;
 	host->userdata = options->userdata;
 	host->interrupt_fd = options->interrupt_fd;
 	host->cgroup_mount_fd = host->epoll_fd = host->aging_fd = host->closing_fd = -1;
-	error = pg_probe_required(err);
+	host->pins_fd = -1;
+	host->parent = strdup(options->parent ? options->parent : PG_CGROUP_PARENT);
+	host->pins = options->pins ? strdup(options->pins) : NULL;
+	if (!host->parent || (options->pins && !host->pins))
+		return pg_fail(err, -ENOMEM, "not enough memory for a path");
+	return strchr(host->parent, '/') || host->parent[0] == '.'
+		       ? pg_fail(err, -EINVAL, "\"%s\" is not the name of a cgroup", host->parent)
+		       : 0;
+}
+
+static int check_host(struct pg_host *host, struct pg_error *err)
+{
+	bool mounted;
+	int error = pg_probe_required(err);
+
 	if (!error)
 		error = pg_bpffs_ensure(&mounted, err);
 	if (error)
@@ -241,35 +381,100 @@ int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_hos
 	if (mounted)
 		pg_host_warn(host, "bpffs_mounted",
 			     "no BPF file system was mounted at /sys/fs/bpf; it is now");
+	return 0;
+}
+
+int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_host,
+		 struct pg_error *err)
+{
+	PG_CLEANUP(pg_host_freep) struct pg_host *host = calloc(1, sizeof(*host));
+	int error;
+
+	if (!host)
+		return pg_fail(err, -ENOMEM, "not enough memory for the host's state");
+	error = take_options(host, options, err);
+	if (!error)
+		error = check_host(host, err);
+	if (error)
+		return error;
 	host->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (host->epoll_fd < 0)
 		return pg_fail_errno(err, -errno, "making the event loop");
 	error = open_cgroup_mount(host, err);
 	if (!error)
-		error = settle_records(host, err);
-	if (!error)
-		error = pg_kernel_open(NULL, &host->kernel, err);
+		error = open_kernel(host, err);
 	if (error)
 		return error;
 	pg_step(PG_STEP_LOADED);
-	error = start_sources(host, err);
+	error = set_ceiling(host, options, err);
+	if (!error)
+		error = pg_addresses_watch(host, err);
+	if (!error)
+		error = start_sources(host, err);
 	if (error)
 		return error;
 	*ret_host = PG_TAKE_PTR(host);
 	return 0;
 }
 
+/* With nothing kept, nothing stays pinned. */
+static void unpin(struct pg_host *host)
+{
+	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
+
+	if (!host->kernel || host->in_use || pg_records_lock(host->interrupt_fd, &records_fd, NULL))
+		return;
+	(void)!pg_kernel_unpin(host->pins, NULL);
+	pg_parent_remove(host);
+	(void)!rmdir(host->pins);
+	(void)!rmdir(PG_PIN_ROOT);
+}
+
 void pg_host_free(struct pg_host *host)
 {
 	if (!host)
 		return;
+	pg_addresses_free(host->addresses);
+	if (host->pins)
+		unpin(host);
+	pg_kept_clear(host);
 	pg_kernel_free(host->kernel);
+	pg_address_set_clear(&host->never_allowed);
+	free(host->ports);
 	pg_close_fd(&host->aging_fd);
 	pg_close_fd(&host->closing_fd);
 	pg_close_fd(&host->epoll_fd);
 	pg_close_fd(&host->cgroup_mount_fd);
+	pg_close_fd(&host->pins_fd);
+	free(host->pins);
+	free(host->parent);
 	free(host->cgroup_mount);
 	free(host);
+}
+
+const char *pg_host_guard_pins(const struct pg_host *host)
+{
+	return strcmp(host->parent, PG_CGROUP_PARENT) != 0 ? host->pins : PG_PIN_ROOT;
+}
+
+bool pg_host_is_below_parent(const struct pg_host *host, const char *path)
+{
+	return path[0] == '/' && pg_record_is_within(path + 1, host->parent);
+}
+
+bool pg_host_forbids(const struct pg_host *host, const struct pg_addr *addr)
+{
+	return pg_address_set_contains(&host->never_allowed, addr);
+}
+
+bool pg_host_opens(const struct pg_host *host, const struct pg_endpoint *remote)
+{
+	if (!host->limit_ports || !pg_addresses_have(host->addresses, &remote->addr))
+		return true;
+	for (size_t i = 0; i < host->port_count; i++)
+		if (host->ports[i] == remote->port)
+			return true;
+	return false;
 }
 
 int pg_host_fd(const struct pg_host *host)

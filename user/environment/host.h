@@ -41,6 +41,12 @@ struct pg_host_options {
 	 * this process.
 	 */
 	const char *pins;
+	/*
+	 * The cgroup at the top of the hierarchy in which Environments' own cgroups are made. NULL:
+	 * "phasegate". With .pins it is guarded: whatever is in it without an Environment is denied
+	 * everything.
+	 */
+	const char *parent;
 	/* What is denied in every phase of every Environment, public ones too. Copied. */
 	const struct pg_prefix *never_allow;
 	size_t never_allow_count;

@@ -9,7 +9,9 @@
 #include "environment.h"
 #include "kernel/attach.h"
 #include "kernel/set.h"
+#include "members.h"
 #include "record.h"
+#include "state.h"
 
 /* Something that the host's descriptor waits for. */
 struct pg_source {
@@ -17,10 +19,21 @@ struct pg_source {
 	void *userdata;
 };
 
-/* Parent of the cgroups that are made, below the cgroup2 mount. */
-#define PG_CGROUP_PARENT "phasegate"
+struct pg_addresses; /* addresses.c */
 
 LIST_HEAD(pg_environment_list, pg_environment);
+
+/* A kept Environment that nobody has adopted yet. */
+struct pg_kept {
+	LIST_ENTRY(pg_kept) link;
+	char name[PG_NAME_MAX + 1];
+	/* In use as its header says; of an earlier owner. */
+	struct pg_kernel_set ceiling;
+	struct pg_saved saved;
+	/* Of each bank that is there, by phase; fd -1 where there is none. */
+	struct pg_kernel_learned learned[PG_BANK_COUNT][PG_PHASE_COUNT];
+};
+LIST_HEAD(pg_kept_list, pg_kept);
 
 struct pg_host {
 	struct pg_kernel *kernel;
@@ -37,10 +50,38 @@ struct pg_host {
 	size_t turn_count;
 	struct pg_environment_list environments;
 	pg_warning warning;
+	pg_denied denied;
 	void *userdata;
+	char *parent; /* of the cgroups that are made, below the cgroup2 mount */
+	/* Of hosts that keep Environments. */
+	char *pins;  /* NULL: not one */
+	int pins_fd; /* holds the lock */
+	struct pg_kept_list kept;
+	bool in_use;	      /* something in the kernel stays with what is pinned */
+	bool failed_adoption; /* of one that stays as it is */
+	/* The operator's ceiling. */
+	struct pg_address_set never_allowed;
+	struct pg_kernel_set ceiling;
+	struct pg_addresses *addresses; /* of this host */
+	bool limit_ports;		/* that entries open on them, to these (network order) */
+	__be16 *ports;
+	size_t port_count;
 };
 
+/* A line for each cgroup hierarchy, each with a path. */
+#define PG_PROC_FILE_MAX (64UL * 1024)
+
 void pg_host_warn(const struct pg_host *host, const char *code, const char *message);
+
+/* The operator never allows it, in no mode. */
+bool pg_host_forbids(const struct pg_host *host, const struct pg_addr *addr);
+/* An entry that has the address opens the port, too. */
+bool pg_host_opens(const struct pg_host *host, const struct pg_endpoint *remote);
+
+#define PG_CGROUP_PARENT "phasegate"
+/* Where the parent's guard is pinned: one parent, one guard, whoever the process is. */
+const char *pg_host_guard_pins(const struct pg_host *host);
+bool pg_host_is_below_parent(const struct pg_host *host, const char *path);
 
 /* events: of epoll_ctl(2), EPOLLIN as a rule. */
 int pg_host_add_source(struct pg_host *host, int fd, uint32_t events, struct pg_source *source,
@@ -63,53 +104,116 @@ struct pg_compiled {
 	bool has_names;
 };
 
-struct pg_environment {
-	LIST_ENTRY(pg_environment) link;
-	struct pg_host *host;
-	const struct pg_policy *policy;
-	struct pg_record record;
-	int record_fd;
-	int cgroup_fd;
-	struct pg_attachment attachment;
-	struct pg_header header;     /* as in the kernel */
-	bool in_kernel;		     /* the header may be written */
-	struct pg_state_value state; /* of header.state, as in the kernel */
+/* A policy, and what it became: what one bank of the headers says. */
+struct pg_content {
+	struct pg_policy *policy;
 	struct pg_compiled compiled[PG_PHASE_COUNT];
 	size_t compiled_count;
 	unsigned int phase_compiled[PG_PHASE_COUNT]; /* index + 1; 0: no entries */
-	struct pg_dns *dns;			     /* NULL: the policy has no names */
-	/* Own addresses. */
-	struct mnl_socket *addresses;
-	struct pg_source addresses_source;
-	bool stranded; /* a closing pass is due */
+	struct pg_phase_slot slots[PG_PHASE_COUNT];
+	struct pg_names *names; /* NULL: the policy has none */
+};
+
+/* A member: one of the cgroups of the Environment. */
+struct pg_place {
+	struct pg_environment *environment;
+	uint64_t id;
+	int fd;		/* -1: not open, or its cgroup is gone */
+	bool in_kernel; /* it has a header, which may be written */
+	struct pg_attachment attachment;
+	int events_fd; /* its cgroup.events, watched; -1: not */
+	struct pg_source events;
+};
+
+struct pg_environment {
+	LIST_ENTRY(pg_environment) link;
+	struct pg_host *host;
+	struct pg_record record; /* .cgroups are the places' paths */
+	int record_fd;
+	enum pg_intent intent;
+	struct pg_settings settings;
+	struct pg_place *places; /* as many as cgroups in the record */
+	/* As in the kernel. */
+	uint32_t state_index; /* 0: none yet */
+	struct pg_state_value state;
+	struct pg_header header; /* but for what differs by member */
+	enum pg_phase phase;	 /* the last one in force; state.phase may be none */
+	struct pg_content *content;
+	struct pg_dns *dns;	 /* NULL: the policy has had no names so far */
+	struct pg_content *next; /* on its way to be put in force */
+	bool stranded;		 /* a closing pass is due */
 	struct pg_environment_cost cost;
 };
 
-/* What the phase in force allows. */
-static inline const struct pg_phase_slot *
-pg_environment_slot(const struct pg_environment *environment)
+static inline size_t pg_place_count(const struct pg_environment *environment)
 {
-	return &environment->header.slots[environment->state.bank][environment->state.phase];
+	return environment->places ? environment->record.cgroup_count : 0;
 }
 
+static inline const char *pg_place_path(const struct pg_environment *environment, size_t index)
+{
+	return environment->record.cgroups[index].path;
+}
+
+/* A new object with nothing in it; freed by pg_environment_free(). */
+struct pg_environment *pg_environment_new(struct pg_host *host);
+void pg_environment_free(struct pg_environment *environment);
+
 /* content.c: policy -> sets in the kernel */
-int pg_content_create(struct pg_environment *environment,
-		      const struct pg_environment_options *options,
-		      struct pg_error *err) PG_MUST_CHECK;
-void pg_content_destroy(struct pg_environment *environment);
-/* Fills the phases of the header. */
-void pg_content_describe(const struct pg_environment *environment, struct pg_header *header);
+int pg_content_create(struct pg_environment *environment, const struct pg_policy *policy,
+		      struct pg_content **ret_content, struct pg_error *err) PG_MUST_CHECK;
+/* What a bank of a kept Environment says; takes over the learned tables. */
+int pg_content_adopt(struct pg_environment *environment, const struct pg_policy *policy,
+		     const struct pg_saved_bank *bank, struct pg_kernel_learned *learned,
+		     struct pg_content **ret_content, struct pg_error *err) PG_MUST_CHECK;
+/* keep: leaves what it is in the kernel. */
+void pg_content_free(struct pg_environment *environment, struct pg_content *content, bool keep);
+void pg_content_save(const struct pg_content *content, struct pg_saved_bank *bank);
+/* The slot of the phase in force; one that allows nothing while everything is denied. */
+const struct pg_phase_slot *pg_content_slot(const struct pg_environment *environment);
+/* What the phase in force lists; NULL: nothing. */
+const struct pg_compiled *pg_content_list(const struct pg_environment *environment);
 /* Whether the phase in force allows a new (or, if draining, an open) connection to the endpoint. */
 bool pg_content_allows(const struct pg_environment *environment, const struct pg_endpoint *remote);
 
 /* Whether a phase's list has the address now: static, or learned and not expired. */
 bool pg_content_has_address(const struct pg_environment *environment, const struct pg_addr *addr);
 
-/* own_addresses.c */
-int pg_own_addresses_start(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
-void pg_own_addresses_stop(struct pg_environment *environment);
+/* place.c: the member cgroups */
+int pg_places_choose(struct pg_environment *environment,
+		     const struct pg_environment_options *options,
+		     struct pg_error *err) PG_MUST_CHECK;
+/* Opens given ones, and refuses those that cannot be confined. */
+int pg_places_open(struct pg_environment *environment, bool attach,
+		   struct pg_error *err) PG_MUST_CHECK;
+/* Makes and opens one. */
+int pg_places_make(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+/* Opens those of a kept Environment that are still there, with their links. -ENOENT: none is. */
+int pg_places_adopt(struct pg_environment *environment, const struct pg_saved *saved,
+		    struct pg_error *err) PG_MUST_CHECK;
+/* Attaches and pins what is missing. New ones are closed with their first link. */
+int pg_places_attach(struct pg_environment *environment, bool for_dns,
+		     struct pg_error *err) PG_MUST_CHECK;
+/* Makes the members known to each other and to the guard. */
+int pg_places_admit(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+/* Writes environment->header for each, and reads it back. */
+int pg_places_write(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+/* Closes descriptors; what is pinned stays. */
+void pg_places_close(struct pg_environment *environment);
+bool pg_place_is_gone(const struct pg_place *place);
+/* All members' processes and namespaces; one that is gone has none. */
+int pg_places_collect(const struct pg_environment *environment,
+		      struct pg_members *ret_members) PG_MUST_CHECK;
 
-/* self_probe.c: from inside the cgroup */
+/* addresses.c: the addresses of this process's network namespace, kept current */
+int pg_addresses_watch(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
+/* Makes those that are there now the Environment's own; later ones become so by themselves once it
+ * is in the host's list. */
+int pg_addresses_own(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+bool pg_addresses_have(const struct pg_addresses *addresses, const struct pg_addr *addr);
+void pg_addresses_free(struct pg_addresses *addresses);
+
+/* self_probe.c: from inside each member */
 int pg_self_probe_denied(const struct pg_environment *environment,
 			 struct pg_error *err) PG_MUST_CHECK;
 int pg_self_probe_in_force(const struct pg_environment *environment,
@@ -119,8 +223,37 @@ int pg_self_probe_in_force(const struct pg_environment *environment,
 int pg_spawn_function(int cgroup_fd, int (*function)(void *userdata), void *userdata,
 		      pid_t *ret_pid, struct pg_error *err) PG_MUST_CHECK;
 
+/* create.c: the header's magic, flags and ceiling. */
+void pg_environment_set_flags(struct pg_environment *environment);
+
+/* environment.c: writes what its state file says. Nothing to do unless it is kept. */
+int pg_environment_save(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+
+/* end.c: ends whatever exists of the Environment, in the way of environment->intent; the record
+ * goes last. */
+int pg_environment_undo(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+
 /* orphan.c */
 int pg_orphans_end(struct pg_host *host, int records_fd, struct pg_error *err) PG_MUST_CHECK;
-/* Ends the tree and removes pins, cgroup and record; links of this process must be closed. */
+/*
+ * Removes pins, cgroup and record; links of this process must be closed. Ends the tree before that
+ * if kill is set.
+ */
 int pg_remains_remove(struct pg_host *host, int records_fd, const struct pg_record *record,
-		      struct pg_error *err) PG_MUST_CHECK;
+		      bool kill, struct pg_error *err) PG_MUST_CHECK;
+/* The parent of the cgroups that are made, if nothing is in it, and its guard. */
+void pg_parent_remove(struct pg_host *host);
+/* Where the links of a member are pinned. */
+#define PG_PIN_PATH_MAX (sizeof(PG_PIN_ROOT) + PG_NAME_MAX + 32)
+void pg_pin_path(const struct pg_record *record, size_t index, char path[static PG_PIN_PATH_MAX]);
+void pg_pin_directory(const char *name, char path[static PG_PIN_PATH_MAX]);
+
+/* kept.c: under the lock of the records */
+/* Reads the states of kept Environments of the host's pins that nobody owns; changes nothing. */
+int pg_kept_read(struct pg_host *host, int records_fd, struct pg_error *err) PG_MUST_CHECK;
+/* Marks as used what they use in the kernel, and settles what was half done. */
+int pg_kept_settle(struct pg_host *host, int records_fd, struct pg_error *err) PG_MUST_CHECK;
+struct pg_kept *pg_kept_find(const struct pg_host *host, const char *name);
+/* It has been adopted, or could not be: then what its headers name stays. */
+void pg_kept_drop(struct pg_host *host, struct pg_kept *kept, bool adopted);
+void pg_kept_clear(struct pg_host *host);

@@ -51,6 +51,17 @@ int pg_learned_book_add(struct pg_learned_book *book, unsigned int lists, const 
  * by expiring now (so it drains). */
 void pg_learned_book_forget(struct pg_learned_book *book, const char *name);
 
+/* The kernel's table of the list says so, since before this book: by a name that is not known. */
+int pg_learned_book_recall(struct pg_learned_book *book, unsigned int list,
+			   const struct pg_addr *addr, uint64_t expires,
+			   struct pg_error *err) PG_MUST_CHECK;
+
+/* Calls back with each name and address that a list has, until its callback fails. */
+typedef int (*pg_learned_book_visitor)(void *userdata, const char *name, const struct pg_addr *addr,
+				       uint64_t expires);
+int pg_learned_book_visit(const struct pg_learned_book *book, pg_learned_book_visitor visit,
+			  void *userdata) PG_MUST_CHECK;
+
 /*
  * Removes what has expired and is not in use. collect is called once, and only if something has
  * expired; it reports each remote address of an open socket of the Environment. Returns the number

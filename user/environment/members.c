@@ -14,18 +14,21 @@ void pg_members_clear(struct pg_members *members)
 	for (size_t i = 0; i < members->namespace_count; i++)
 		pg_close_fd(&members->namespaces[i].fd);
 	free(members->namespaces);
-	free(members->cgroup_ids);
+	free(members->cgroups);
 	*members = (struct pg_members){};
+}
+
+size_t pg_members_of(const struct pg_members *members, uint64_t cgroup_id)
+{
+	for (size_t i = 0; i < members->cgroup_count; i++)
+		if (members->cgroups[i].cgroup_id == cgroup_id)
+			return members->cgroups[i].member;
+	return SIZE_MAX;
 }
 
 bool pg_members_have_cgroup(void *members, uint64_t cgroup_id)
 {
-	const struct pg_members *known = members;
-
-	for (size_t i = 0; i < known->cgroup_count; i++)
-		if (known->cgroup_ids[i] == cgroup_id)
-			return true;
-	return false;
+	return pg_members_of(members, cgroup_id) != SIZE_MAX;
 }
 
 bool pg_members_have_namespace(const struct pg_members *members, ino_t inode)
@@ -75,10 +78,10 @@ static int visit_cgroup(void *userdata, int cgroup_fd)
 		error = pg_cgroup_pids(cgroup_fd, &pids, &count, NULL);
 	if (error)
 		return pg_cgroup_is_gone(error) ? 0 : error;
-	if (pg_vector_grow(&members->cgroup_ids, members->cgroup_count, &members->cgroup_room,
-			   sizeof(*members->cgroup_ids)))
+	if (pg_vector_grow(&members->cgroups, members->cgroup_count, &members->cgroup_room,
+			   sizeof(*members->cgroups)))
 		return -ENOMEM;
-	members->cgroup_ids[members->cgroup_count++] = id;
+	members->cgroups[members->cgroup_count++] = (struct pg_member_of){id, members->collecting};
 	for (size_t i = 0; i < count && !error; i++) {
 		char path[64];
 
@@ -88,8 +91,11 @@ static int visit_cgroup(void *userdata, int cgroup_fd)
 	return error;
 }
 
-int pg_members_collect(int cgroup_fd, struct pg_members *ret_members)
+int pg_members_add(struct pg_members *members, size_t member, int cgroup_fd)
 {
-	*ret_members = (struct pg_members){};
-	return pg_cgroup_walk(cgroup_fd, visit_cgroup, ret_members);
+	int error;
+
+	members->collecting = member;
+	error = pg_cgroup_walk(cgroup_fd, visit_cgroup, members);
+	return pg_cgroup_is_gone(error) ? 0 : error;
 }

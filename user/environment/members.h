@@ -14,21 +14,32 @@ struct pg_member_namespace {
 	ino_t inode;
 };
 
+struct pg_member_of {
+	uint64_t cgroup_id;
+	size_t member; /* by number */
+};
+
 struct pg_members {
-	/* Of the Environment's cgroup and all below it. */
-	uint64_t *cgroup_ids;
+	/* The members' cgroups and all below them. */
+	struct pg_member_of *cgroups;
 	size_t cgroup_count, cgroup_room;
+	size_t collecting; /* the member whose turn it is */
 	/* The network namespaces that a process of them is in. */
 	struct pg_member_namespace *namespaces;
 	size_t namespace_count, namespace_room;
 };
 
-/* All or an error: without descriptors or memory to look, somebody could be missed. The caller
- * clears *ret_members, also after a failure. */
-int pg_members_collect(int cgroup_fd, struct pg_members *ret_members) PG_MUST_CHECK;
+/*
+ * Adds what is in the cgroup of a member and below it; one that is gone has nothing. All or an
+ * error: without descriptors or memory to look, somebody could be missed. The caller clears
+ * *members, also after a failure.
+ */
+int pg_members_add(struct pg_members *members, size_t member, int cgroup_fd) PG_MUST_CHECK;
 void pg_members_clear(struct pg_members *members);
 #define pg_automembers PG_CLEANUP(pg_members_clear)
 
-/* A pg_cgroup_member of kernel/sockets.h; userdata is the struct pg_members. */
+/* A pg_cgroup_member of kernel/sockets.h. */
 bool pg_members_have_cgroup(void *members, uint64_t cgroup_id);
+/* The number of the member in which the cgroup is; SIZE_MAX: none. */
+size_t pg_members_of(const struct pg_members *members, uint64_t cgroup_id);
 bool pg_members_have_namespace(const struct pg_members *members, ino_t inode);

@@ -5,64 +5,136 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "kernel/guard.h"
+#include "steps.h"
 
 /* Shorter than for a tree of our own: what cannot be ended must not delay every start for long, and
  * stays confined. */
 #define KILL_MS 1000
 
-/* The cgroup is below mount_fd; path is absolute below the mount. */
-static int end_cgroup(struct pg_host *host, const struct pg_record *record, struct pg_error *err)
+/* A name with a dot cannot be one of the BPF file system; no Environment's has a '+'. */
+void pg_pin_directory(const char *name, char path[static PG_PIN_PATH_MAX])
 {
-	pg_autoclose int cgroup_fd = -1;
+	snprintf(path, PG_PIN_PATH_MAX, "%s/%s", PG_PIN_ROOT, name);
+	for (char *at = path + sizeof(PG_PIN_ROOT); *at; at++)
+		if (*at == '.')
+			*at = '+';
+}
+
+void pg_pin_path(const struct pg_record *record, size_t index, char path[static PG_PIN_PATH_MAX])
+{
+	size_t length;
+
+	pg_pin_directory(record->name, path);
+	length = strlen(path);
+	snprintf(path + length, PG_PIN_PATH_MAX - length, "/%zu", index);
+}
+
+/* The cgroup of the record, if it is still that one; -1: it is not. */
+static int open_cgroup(struct pg_host *host, const struct pg_record_cgroup *cgroup, int *ret_fd,
+		       struct pg_error *err)
+{
+	pg_autoclose int fd = -1;
 	uint64_t id;
-	int error = pg_cgroup_open(host->cgroup_mount_fd, record->cgroup + 1, &cgroup_fd, err);
+	int error = pg_cgroup_open(host->cgroup_mount_fd, cgroup->path + 1, &fd, err);
 
 	if (error == -ENOENT)
 		return 0;
-	if (!error && record->cgroup_id) {
-		error = pg_cgroup_id(cgroup_fd, &id, err);
-		/* Ours was removed, and somebody made another of that name. */
-		if (!error && id != record->cgroup_id)
-			return 0;
-	}
-	if (!error)
-		error = pg_cgroup_kill(cgroup_fd, KILL_MS, NULL, err);
-	if (!error)
-		error = pg_cgroup_remove_children(cgroup_fd, err);
+	if (!error && cgroup->id)
+		error = pg_cgroup_id(fd, &id, err);
 	if (error)
-		return pg_error_prefix(err, "ending the tree of %s", record->cgroup);
+		return error;
+	/* Ours was removed, and somebody made another of that name. */
+	if (!cgroup->id || id == cgroup->id)
+		*ret_fd = PG_TAKE_FD(fd);
 	return 0;
 }
 
-static int remove_cgroup(struct pg_host *host, const struct pg_record *record, struct pg_error *err)
+static int end_cgroup(struct pg_host *host, const struct pg_record_cgroup *cgroup,
+		      struct pg_error *err)
 {
+	pg_autoclose int fd = -1;
+	int error = open_cgroup(host, cgroup, &fd, err);
+
+	if (error || fd < 0)
+		return error;
+	error = pg_cgroup_kill(fd, KILL_MS, NULL, err);
+	if (!error)
+		error = pg_cgroup_remove_children(fd, err);
+	return error ? pg_error_prefix(err, "ending the tree of %s", cgroup->path) : 0;
+}
+
+static int remove_pins(const struct pg_record *record, struct pg_error *err)
+{
+	char path[PG_PIN_PATH_MAX];
+	int error = 0;
+
+	for (size_t i = 0; i < record->cgroup_count && !error; i++) {
+		pg_pin_path(record, i, path);
+		error = pg_pins_remove(path, err);
+	}
+	pg_pin_directory(record->name, path);
+	return error ? error : pg_pins_remove(path, err);
+}
+
+void pg_parent_remove(struct pg_host *host)
+{
+	const char *pins = pg_host_guard_pins(host);
+
+	/* With its cgroup the guard has gone; its pins are what is left. */
+	if (!unlinkat(host->cgroup_mount_fd, host->parent, AT_REMOVEDIR) && pins)
+		(void)!pg_guard_remove(pins, NULL);
+}
+
+static int remove_cgroup(struct pg_host *host, const struct pg_record *record, bool kill,
+			 struct pg_error *err)
+{
+	const struct pg_record_cgroup *cgroup = record->cgroups;
+	const char *pins = pg_host_guard_pins(host);
+	pg_autoclose int fd = -1;
+	uint64_t id;
+
+	for (size_t i = 0; i < record->cgroup_count; i++) {
+		if (!pins || !pg_host_is_below_parent(host, cgroup[i].path) ||
+		    open_cgroup(host, &cgroup[i], &fd, NULL) || fd < 0)
+			continue;
+		if (!pg_cgroup_id(fd, &id, NULL))
+			(void)!pg_guard_withdraw(pins, id, NULL);
+		pg_close_fd(&fd);
+	}
 	if (!record->made)
 		return 0;
-	if (unlinkat(host->cgroup_mount_fd, record->cgroup + 1, AT_REMOVEDIR) && errno != ENOENT)
-		return pg_fail_errno(err, -errno, "removing the cgroup %s", record->cgroup);
+	if (unlinkat(host->cgroup_mount_fd, cgroup->path + 1, AT_REMOVEDIR) && errno != ENOENT &&
+	    (kill || errno != EBUSY))
+		return pg_fail_errno(err, -errno, "removing the cgroup %s", cgroup->path);
 	/* The parent of all Environments; stays while there are others. */
-	unlinkat(host->cgroup_mount_fd, PG_CGROUP_PARENT, AT_REMOVEDIR);
+	if (!host->pins)
+		pg_parent_remove(host);
 	return 0;
 }
 
 int pg_remains_remove(struct pg_host *host, int records_fd, const struct pg_record *record,
-		      struct pg_error *err)
+		      bool kill, struct pg_error *err)
 {
-	char pins[PATH_MAX];
 	int error = 0;
 
-	snprintf(pins, sizeof(pins), "%s/%s", PG_PIN_ROOT, record->name);
 	/* The tree first: the pins confine it until it is gone. */
-	if (record->cgroup)
-		error = end_cgroup(host, record, err);
+	for (size_t i = 0; kill && i < record->cgroup_count && !error; i++)
+		error = end_cgroup(host, &record->cgroups[i], err);
 	if (!error)
-		error = pg_pins_remove(pins, err);
-	if (!error && record->cgroup)
-		error = remove_cgroup(host, record, err);
-	if (!error)
-		error = pg_record_remove(records_fd, record->name, err);
+		error = remove_pins(record, err);
+	if (!error && record->cgroup_count)
+		error = remove_cgroup(host, record, kill, err);
+	if (error)
+		return error;
+	if (record->kept)
+		pg_step(PG_STEP_END_UNPINNED);
+	error = pg_record_remove(records_fd, record->name, err);
+	if (!error && record->kept)
+		pg_step(PG_STEP_END_REMOVED);
 	(void)!rmdir(PG_PIN_ROOT);
 	return error;
 }
@@ -73,12 +145,16 @@ struct orphans {
 };
 
 /* One that cannot be ended stays confined by its pins: no reason to refuse a new start. */
-static int end_orphan(void *userdata, const struct pg_record *record, struct pg_error *err)
+static int end_orphan(void *userdata, int record_fd, const struct pg_record *record,
+		      struct pg_error *err)
 {
 	const struct orphans *orphans = userdata;
 	struct pg_error orphan_err = {};
 
-	if (pg_remains_remove(orphans->host, orphans->records_fd, record, &orphan_err)) {
+	/* It waits for its next owner. One that is no record yet has nothing to wait with. */
+	if (record->kept && record->cgroup_count)
+		return 0;
+	if (pg_remains_remove(orphans->host, orphans->records_fd, record, true, &orphan_err)) {
 		pg_error_prefix(&orphan_err, "cleaning up after the killed Environment %s",
 				record->name);
 		pg_host_warn(orphans->host, "orphan", orphan_err.text);

@@ -15,7 +15,8 @@
 #include "base/wait.h"
 
 #define RECORD_FILE "environment"
-#define RECORD_NEW  "environment.new"
+/* PG_MEMBERS_MAX lines. */
+#define RECORD_MAX  (64UL * (PATH_MAX + 32))
 
 bool pg_record_name_valid(const char *name)
 {
@@ -86,39 +87,61 @@ void pg_records_unlock(int *records_fd)
 
 void pg_record_clear(struct pg_record *record)
 {
-	free(record->cgroup);
+	for (size_t i = 0; i < record->cgroup_count; i++)
+		free(record->cgroups[i].path);
+	free(record->cgroups);
 	*record = (struct pg_record){};
 }
 
-/* -ENOENT: the owner was killed before the record was whole, so nothing else exists. */
+/* A line: the id of a given cgroup, or 0, a space, the path. Ends the line with a NUL. */
+static int parse_line(char *line, char **ret_next, struct pg_record *record)
+{
+	char *end = strchr(line, '\n'), *path;
+	struct pg_record_cgroup *cgroups;
+	uint64_t id;
+
+	id = strtoull(line, &path, 10);
+	if (!end || path == line || path[0] != ' ' || path[1] != '/')
+		return -EBADMSG;
+	*end = '\0';
+	cgroups = reallocarray(record->cgroups, record->cgroup_count + 1, sizeof(*cgroups));
+	if (!cgroups)
+		return -ENOMEM;
+	record->cgroups = cgroups;
+	cgroups[record->cgroup_count] = (struct pg_record_cgroup){strdup(path + 1), id};
+	if (!cgroups[record->cgroup_count].path)
+		return -ENOMEM;
+	record->cgroup_count++;
+	record->made |= !id;
+	*ret_next = end + 1;
+	return 0;
+}
+
+/* -ENOENT: the owner was killed before the record was written, so nothing else exists. */
 static int read_record(int record_fd, const char *name, struct pg_record *ret_record,
 		       struct pg_error *err)
 {
-	char text[PATH_MAX + 32];
-	pg_autoclose int fd = openat(record_fd, RECORD_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	struct pg_record record = {};
-	ssize_t got;
-	char *path;
+	PG_CLEANUP(pg_record_clear) struct pg_record record = {};
+	pg_autofree char *text = NULL;
+	char *line;
+	size_t size;
+	int error;
 
-	if (fd < 0)
-		return pg_fail_errno(err, -errno, "opening the record of %s", name);
-	got = read(fd, text, sizeof(text) - 1);
-	if (got < 0)
-		return pg_fail_errno(err, -errno, "reading the record of %s", name);
-	text[got] = '\0';
-	/* One line: the id of a given cgroup, or 0, a space, the path. */
-	record.cgroup_id = strtoull(text, &path, 10);
-	if (path == text || path[0] != ' ' || path[1] != '/' || text[got - 1] != '\n')
-		return pg_fail(err, -EBADMSG,
+	snprintf(record.name, sizeof(record.name), "%s", name);
+	record.kept = !faccessat(record_fd, PG_STATE_FILE, F_OK, 0);
+	error = pg_file_read_at(record_fd, RECORD_FILE, RECORD_MAX, &text, &size, err);
+	if (error)
+		return pg_error_prefix(err, "the record of %s", name);
+	for (line = text; !error && (line == text || *line);)
+		error = parse_line(line, &line, &record);
+	if (error == -ENOMEM)
+		return pg_fail(err, error, "not enough memory for the record of %s", name);
+	if (error)
+		return pg_fail(err, error,
 			       "the record %s/%s/%s is damaged: remove what it describes by hand",
 			       PG_RECORD_ROOT, name, RECORD_FILE);
-	text[got - 1] = '\0';
-	record.made = !record.cgroup_id;
-	record.cgroup = strdup(path + 1);
-	if (!record.cgroup)
-		return pg_fail(err, -ENOMEM, "not enough memory for the record of %s", name);
-	snprintf(record.name, sizeof(record.name), "%s", name);
 	*ret_record = record;
+	record = (struct pg_record){};
 	return 0;
 }
 
@@ -149,28 +172,39 @@ static int visit_records(int records_fd, record_visit visit, void *userdata, str
 	return 0;
 }
 
-static bool is_within(const char *path, const char *ancestor)
+bool pg_record_is_within(const char *path, const char *other)
 {
-	const size_t length = strlen(ancestor);
+	const size_t length = strlen(other);
 
-	return !strncmp(path, ancestor, length) && (path[length] == '/' || path[length] == '\0');
+	return !strncmp(path, other, length) && (path[length] == '/' || path[length] == '\0');
+}
+
+static const char *overlap_with(const struct pg_record *record, const char *path)
+{
+	for (size_t i = 0; i < record->cgroup_count; i++)
+		if (pg_record_is_within(path, record->cgroups[i].path) ||
+		    pg_record_is_within(record->cgroups[i].path, path))
+			return record->cgroups[i].path;
+	return NULL;
 }
 
 static int refuse_overlap(void *userdata, int record_fd, const char *name, struct pg_error *err)
 {
-	const char *cgroup = userdata;
+	const struct pg_record *record = userdata;
 	PG_CLEANUP(pg_record_clear) struct pg_record other = {};
 	int error = read_record(record_fd, name, &other, err);
 
-	if (error == -ENOENT)
-		return 0;
 	if (error)
-		return error;
-	if (is_within(cgroup, other.cgroup) || is_within(other.cgroup, cgroup))
-		return pg_fail(err, -EBUSY,
-			       "the cgroup %s overlaps with %s of the Environment %s; choose"
-			       " another, or end that one first",
-			       cgroup, other.cgroup, name);
+		return error == -ENOENT ? 0 : error;
+	for (size_t i = 0; i < record->cgroup_count; i++) {
+		const char *found = overlap_with(&other, record->cgroups[i].path);
+
+		if (found)
+			return pg_fail(err, -EBUSY,
+				       "the cgroup %s overlaps with %s of the Environment %s;"
+				       " choose another, or end that one first",
+				       record->cgroups[i].path, found, name);
+	}
 	return 0;
 }
 
@@ -182,11 +216,13 @@ static int refuse_inside(void *userdata, int record_fd, const char *name, struct
 
 	if (error)
 		return error == -ENOENT ? 0 : error;
-	if (is_within(cgroup, other.cgroup))
-		return pg_fail(err, -EBUSY,
-			       "this process is already inside the Environment %s, whose policy a"
-			       " command in a new cgroup would leave; start it outside of %s",
-			       name, other.cgroup);
+	for (size_t i = 0; i < other.cgroup_count; i++)
+		if (pg_record_is_within(cgroup, other.cgroups[i].path))
+			return pg_fail(err, -EBUSY,
+				       "this process is already inside the Environment %s, whose"
+				       " policy a command in a new cgroup would leave; start it"
+				       " outside of %s",
+				       name, other.cgroups[i].path);
 	return 0;
 }
 
@@ -195,24 +231,56 @@ int pg_records_refuse_inside(int records_fd, const char *cgroup, struct pg_error
 	return visit_records(records_fd, refuse_inside, (void *)cgroup, err);
 }
 
-static int write_record(int record_fd, const struct pg_record *record, struct pg_error *err)
+int pg_record_put(int record_fd, const char *file, const char *text, size_t size,
+		  struct pg_error *err)
 {
-	pg_autoclose int fd =
-		openat(record_fd, RECORD_NEW, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	char temporary[64];
+	pg_autoclose int fd = -1;
 
+	snprintf(temporary, sizeof(temporary), "%s.new", file);
+	fd = openat(record_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+		    0600);
 	if (fd < 0)
-		return pg_fail_errno(err, -errno, "creating the record of %s", record->name);
-	if (dprintf(fd, "%" PRIu64 " %s\n", record->cgroup_id, record->cgroup) < 0 ||
-	    renameat(record_fd, RECORD_NEW, record_fd, RECORD_FILE))
-		return pg_fail_errno(err, -errno, "writing the record of %s", record->name);
+		return pg_fail_errno(err, -errno, "creating %s of a record", temporary);
+	for (size_t done = 0; done < size;) {
+		const ssize_t put = write(fd, text + done, size - done);
+
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put < 0)
+			return pg_fail_errno(err, -errno, "writing %s of a record", temporary);
+		done += (size_t)put;
+	}
+	/* No fsync: /run is gone with the kernel, whose state this describes. */
+	if (renameat(record_fd, temporary, record_fd, file))
+		return pg_fail_errno(err, -errno, "replacing %s of a record", file);
 	return 0;
+}
+
+int pg_record_write(int record_fd, const struct pg_record *record, struct pg_error *err)
+{
+	pg_autofree char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	int error;
+
+	if (!out)
+		return pg_fail(err, -ENOMEM, "not enough memory for the record of %s",
+			       record->name);
+	for (size_t i = 0; i < record->cgroup_count; i++)
+		fprintf(out, "%" PRIu64 " %s\n", record->cgroups[i].id, record->cgroups[i].path);
+	if (fclose(out))
+		return pg_fail(err, -ENOMEM, "not enough memory for the record of %s",
+			       record->name);
+	error = pg_record_put(record_fd, RECORD_FILE, text, size, err);
+	return error ? pg_error_prefix(err, "%s", record->name) : 0;
 }
 
 int pg_record_create(int records_fd, const struct pg_record *record, int *ret_fd,
 		     struct pg_error *err)
 {
 	pg_autoclose int fd = -1;
-	int error = visit_records(records_fd, refuse_overlap, record->cgroup, err);
+	int error = visit_records(records_fd, refuse_overlap, (void *)record, err);
 
 	if (error)
 		return error;
@@ -220,11 +288,8 @@ int pg_record_create(int records_fd, const struct pg_record *record, int *ret_fd
 		return pg_fail_errno(err, -errno, "making the record %s/%s", PG_RECORD_ROOT,
 				     record->name);
 	fd = openat(records_fd, record->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB))
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB)) {
 		error = pg_fail_errno(err, -errno, "locking the record %s", record->name);
-	if (!error)
-		error = write_record(fd, record, err);
-	if (error) {
 		(void)!pg_record_remove(records_fd, record->name, NULL);
 		return error;
 	}
@@ -232,14 +297,50 @@ int pg_record_create(int records_fd, const struct pg_record *record, int *ret_fd
 	return 0;
 }
 
+int pg_record_open(int records_fd, const char *name, struct pg_record *ret_record, int *ret_fd,
+		   struct pg_error *err)
+{
+	pg_autoclose int fd = -1;
+	int error;
+
+	if (!pg_record_name_valid(name))
+		return pg_fail(err, -ENOENT, "there is no Environment \"%s\"", name);
+	fd = openat(records_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return pg_fail_errno(err, -errno, "opening the record of %s", name);
+	if (flock(fd, LOCK_EX | LOCK_NB))
+		return errno == EWOULDBLOCK
+			       ? pg_fail(err, -EBUSY, "the Environment %s has an owner", name)
+			       : pg_fail_errno(err, -errno, "locking the record %s", name);
+	error = read_record(fd, name, ret_record, err);
+	if (error)
+		return error;
+	*ret_fd = PG_TAKE_FD(fd);
+	return 0;
+}
+
+/* Its files, whichever there are. */
+static void empty_record(int record_fd)
+{
+	pg_autoclosedir DIR *dir = pg_dir_reopen(record_fd);
+	struct dirent *entry;
+
+	/* The record proper after what it may need, and the state last: without a record there is
+	 * nothing but these files. */
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && strcmp(entry->d_name, RECORD_FILE) != 0 &&
+		    strcmp(entry->d_name, PG_STATE_FILE) != 0)
+			unlinkat(record_fd, entry->d_name, 0);
+	unlinkat(record_fd, RECORD_FILE, 0);
+	unlinkat(record_fd, PG_STATE_FILE, 0);
+}
+
 int pg_record_remove(int records_fd, const char *name, struct pg_error *err)
 {
 	pg_autoclose int fd = openat(records_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (fd >= 0) {
-		unlinkat(fd, RECORD_NEW, 0);
-		unlinkat(fd, RECORD_FILE, 0);
-	}
+	if (fd >= 0)
+		empty_record(fd);
 	if (unlinkat(records_fd, name, AT_REMOVEDIR) && errno != ENOENT)
 		return pg_fail_errno(err, -errno, "removing the record %s/%s", PG_RECORD_ROOT,
 				     name);
@@ -264,7 +365,7 @@ static int visit_if_orphan(void *userdata, int record_fd, const char *name, stru
 		snprintf(record.name, sizeof(record.name), "%s", name);
 	else if (error)
 		return error;
-	return orphans->visit(orphans->userdata, &record, err);
+	return orphans->visit(orphans->userdata, record_fd, &record, err);
 }
 
 int pg_records_visit_orphans(int records_fd, pg_orphan_visit visit, void *userdata,

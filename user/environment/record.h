@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records of Environments in /run/phasegate, so that what a killed process leaves behind can be
- * found and ended. An Environment's record is a directory of its name, locked (flock) for as long
- * as its owner lives; it is written before anything else of the Environment exists.
+ * found and ended, or adopted. An Environment's record is a directory of its name, locked (flock)
+ * for as long as its owner lives; it is written before anything else of the Environment exists.
  */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #define PG_RECORD_ROOT "/run/phasegate"
 #define PG_PIN_ROOT    "/sys/fs/bpf/phasegate"
 #define PG_NAME_MAX    64
+#define PG_STATE_FILE  "state.json"
 
 /* Whether the name has only letters, digits, '-', '_', '.', and does not start with a dot. */
 bool pg_record_name_valid(const char *name);
@@ -30,29 +32,53 @@ int pg_records_lock(int interrupt_fd, int *ret_fd, struct pg_error *err) PG_MUST
 /* Gives the lock back and removes the directory if it holds nothing. */
 void pg_records_unlock(int *records_fd);
 
+struct pg_record_cgroup {
+	char *path; /* absolute path below the cgroup2 mount; owned */
+	/* Of a given cgroup, so that another one made later at the same path is left alone; 0:
+	 * made.
+	 */
+	uint64_t id;
+};
+
 struct pg_record {
 	char name[PG_NAME_MAX + 1];
-	char *cgroup; /* absolute path below the cgroup2 mount; owned */
-	bool made;    /* the cgroup was made by us and is removed with the Environment */
-	/* Of a given cgroup, so that another one made later at the same path is left alone; 0:
-	 * made. */
-	uint64_t cgroup_id;
+	struct pg_record_cgroup *cgroups; /* owned */
+	size_t cgroup_count;
+	bool made; /* the one cgroup was made by us and is removed with the Environment */
+	bool kept; /* has a state (state.h): its owner's end is not its own */
 };
 void pg_record_clear(struct pg_record *record);
 
+/* Whether the path is the other one or below it. */
+bool pg_record_is_within(const char *path, const char *other);
+
 /*
- * Writes a record; *ret_fd holds its lock. -EEXIST: the name is taken. -EBUSY: another
- * Environment's cgroup is the same, above or below.
+ * Makes the directory of a record; *ret_fd holds its lock. -EEXIST: the name is taken. -EBUSY:
+ * another Environment's cgroup is the same, above or below. It is a record once it is written; what
+ * is written before that (the state) exists with it or is found without it.
  */
 int pg_record_create(int records_fd, const struct pg_record *record, int *ret_fd,
 		     struct pg_error *err) PG_MUST_CHECK;
+int pg_record_write(int record_fd, const struct pg_record *record,
+		    struct pg_error *err) PG_MUST_CHECK;
+
+/* Opens and locks a record. -ENOENT: there is none; -EBUSY: it has an owner. */
+int pg_record_open(int records_fd, const char *name, struct pg_record *ret_record, int *ret_fd,
+		   struct pg_error *err) PG_MUST_CHECK;
+
+/* Replaces a file of the record atomically. */
+int pg_record_put(int record_fd, const char *file, const char *text, size_t size,
+		  struct pg_error *err) PG_MUST_CHECK;
 /* -EBUSY if the cgroup is an Environment's, or below one. */
 int pg_records_refuse_inside(int records_fd, const char *cgroup,
 			     struct pg_error *err) PG_MUST_CHECK;
 int pg_record_remove(int records_fd, const char *name, struct pg_error *err) PG_MUST_CHECK;
 
-/* Calls back for each record whose owner is dead; the callback removes it. */
-typedef int (*pg_orphan_visit)(void *userdata, const struct pg_record *record,
+/*
+ * Calls back for each record whose owner is dead; the callback may remove it. One without cgroups
+ * was not written: its Environment consists of nothing else.
+ */
+typedef int (*pg_orphan_visit)(void *userdata, int record_fd, const struct pg_record *record,
 			       struct pg_error *err);
 int pg_records_visit_orphans(int records_fd, pg_orphan_visit visit, void *userdata,
 			     struct pg_error *err) PG_MUST_CHECK;

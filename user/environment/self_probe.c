@@ -119,16 +119,18 @@ static const char *probe_text(enum probe probe)
 	return "";
 }
 
-static int probe(const struct pg_environment *environment, const struct attempt *items,
-		 size_t count, struct pg_error *err)
+static int probe_place(const struct pg_environment *environment, size_t place,
+		       const struct attempt *items, size_t count, struct pg_error *err)
 {
+	const char *path = pg_place_path(environment, place);
 	struct attempts attempts = {items, count};
 	const struct attempt *wrong;
 	char text[PG_ADDR_TEXT];
 	int status, error;
 	pid_t pid;
 
-	error = pg_spawn_function(environment->cgroup_fd, run_attempts, &attempts, &pid, err);
+	error = pg_spawn_function(environment->places[place].fd, run_attempts, &attempts, &pid,
+				  err);
 	if (error)
 		return error;
 	while (waitpid(pid, &status, 0) < 0)
@@ -137,14 +139,23 @@ static int probe(const struct pg_environment *environment, const struct attempt 
 	if (WIFEXITED(status) && !WEXITSTATUS(status))
 		return 0;
 	if (!WIFEXITED(status) || (size_t)WEXITSTATUS(status) > count)
-		return pg_fail(err, -EIO, "the self-probe in the cgroup %s ended by itself",
-			       environment->record.cgroup);
+		return pg_fail(err, -EIO, "the self-probe in the cgroup %s ended by itself", path);
 	wrong = &items[WEXITSTATUS(status) - 1];
 	return pg_fail(err, -EIO,
 		       "self-probe: %s to %s was %s in the cgroup %s; is another program attached"
 		       " above it? (bpftool cgroup tree)",
 		       probe_text(wrong->probe), pg_addr_format(&wrong->addr, text),
-		       wrong->allowed ? "denied" : "not denied", environment->record.cgroup);
+		       wrong->allowed ? "denied" : "not denied", path);
+}
+
+static int probe(const struct pg_environment *environment, const struct attempt *items,
+		 size_t count, struct pg_error *err)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < pg_place_count(environment) && !error; i++)
+		error = probe_place(environment, i, items, count, err);
+	return error;
 }
 
 int pg_self_probe_denied(const struct pg_environment *environment, struct pg_error *err)
@@ -171,22 +182,31 @@ static const struct pg_prefix *first_prefix(const struct pg_address_set *set)
 	return set->prefix6_count ? set->prefix6 : NULL;
 }
 
+/* Entries do not open what the operator closes. */
+static bool is_open(const struct pg_host *host, const struct pg_addr *addr)
+{
+	const struct pg_endpoint endpoint = {.addr = *addr, .port = htons(PROBE_PORT)};
+
+	return !pg_host_forbids(host, addr) && pg_host_opens(host, &endpoint);
+}
+
 int pg_self_probe_in_force(const struct pg_environment *environment, struct pg_error *err)
 {
-	const unsigned int index = environment->phase_compiled[environment->state.phase];
 	static const struct pg_address_set nothing;
-	const struct pg_address_set *set =
-		index ? &environment->compiled[index - 1].addresses : &nothing;
+	const struct pg_compiled *list = pg_content_list(environment);
+	const struct pg_address_set *set = list ? &list->addresses : &nothing;
 	const struct pg_prefix *inside = first_prefix(set);
 	const struct pg_addr loopback4 = pg_addr_from_v4(htonl(INADDR_LOOPBACK));
 	struct attempt attempts[4];
 	size_t count = 0;
 
-	attempts[count++] = (struct attempt){PROBE_CONNECT, loopback4, true};
-	attempts[count++] = (struct attempt){PROBE_SEND, loopback4, true};
-	if (inside)
+	if (!pg_host_forbids(environment->host, &loopback4)) {
+		attempts[count++] = (struct attempt){PROBE_CONNECT, loopback4, true};
+		attempts[count++] = (struct attempt){PROBE_SEND, loopback4, true};
+	}
+	if (inside && is_open(environment->host, &inside->addr))
 		attempts[count++] = (struct attempt){PROBE_CONNECT, inside->addr, true};
-	if (pg_environment_slot(environment)->mode != PG_MODE_PUBLIC) {
+	if (pg_content_slot(environment)->mode != PG_MODE_PUBLIC) {
 		attempts[count] = (struct attempt){.probe = PROBE_CONNECT, .allowed = false};
 		if (pg_address_set_find_outside(set, &attempts[count].addr))
 			count++;

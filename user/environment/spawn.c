@@ -94,10 +94,10 @@ static int make_child_cgroup(const struct pg_environment *environment, const cha
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		return pg_fail_errno(err, -errno, "drawing a random name");
 	snprintf(name, sizeof(name), "%s-%08" PRIx32, stem, random);
-	if (mkdirat(environment->cgroup_fd, name, 0755))
+	if (mkdirat(environment->places[0].fd, name, 0755))
 		return pg_fail_errno(err, -errno, "making the cgroup %s/%s",
-				     environment->record.cgroup, name);
-	return pg_cgroup_open(environment->cgroup_fd, name, ret_fd, err);
+				     pg_place_path(environment, 0), name);
+	return pg_cgroup_open(environment->places[0].fd, name, ret_fd, err);
 }
 
 /* Waits for the child's report: 0 once it has executed, or the negative errno that kept it. */
@@ -138,7 +138,7 @@ int pg_environment_spawn(struct pg_environment *environment, struct pg_spawn *sp
 	pid = fork_into(cgroup_fd);
 	if (pid < 0)
 		return pg_fail_errno(err, -errno, "starting a process in the cgroup %s/%s",
-				     environment->record.cgroup, spawn->cgroup);
+				     pg_place_path(environment, 0), spawn->cgroup);
 	if (!pid) {
 		prepare_child(parent);
 		execute(spawn->argv, write_fd);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of starting an Environment, in order. Builds with PHASEGATE_TEST_HOOKS can be stopped
- * at each, so that tests kill the process there.
+ * The steps of what is done to an Environment, in order. Builds with PHASEGATE_TEST_HOOKS can be
+ * stopped at each, so that tests kill the process there.
  */
 #pragma once
 
-/* X(symbol, name): the state that has just been reached. */
+/* X(symbol, name): the state that has just been reached. Those of every start. */
 #define PG_STEPS(X) \
 	X(LOADED, "loaded") /* programs and maps are in the kernel, nothing attached */ \
 	X(FILLED, "filled") /* the address sets too */ \
@@ -16,13 +16,33 @@
 	X(ATTACHED, "attached") /* every link: all is denied at once */ \
 	X(PINNED, "pinned") \
 	X(DENIED, "denied") /* probed: everything is denied */ \
-	X(HEADER, "header") /* written and read back */ \
+	X(HEADER, "header") /* written and read back; the state has no phase yet */ \
+	X(FORCED, "forced") /* the state has the phase */ \
 	X(PROBED, "probed") \
 	X(SPAWNED, "spawned")
 
+/* Those of kept Environments (host.h) only. */
+#define PG_KEPT_STEPS(X) \
+	X(STATED, "stated")	  /* create: the state file says so, nothing else does */ \
+	X(UNWRITTEN, "unwritten") /* the record is not written yet */ \
+	X(SAVED, "saved")	  /* create: all that the next owner needs is in the state file */ \
+	X(SWITCHED, "switched")	  /* another phase is in force */ \
+	X(UPDATE_FILLED, "update-filled")   /* update: the new sets are in the kernel */ \
+	X(UPDATE_SAVED, "update-saved")	    /* and in the state file */ \
+	X(UPDATE_WRITTEN, "update-written") /* and in the headers, in the other bank */ \
+	X(UPDATED, "updated")		    /* in force */ \
+	X(UPDATE_FREED, "update-freed")	    /* the old sets are gone */ \
+	X(END_SAVED, "end-saved")	    /* destroy: intended */ \
+	X(END_CLOSED, "end-closed")	    /* everything is denied */ \
+	X(END_KILLED, "end-killed") \
+	X(END_UNPINNED, "end-unpinned")	  /* no links, no cgroup that we made */ \
+	X(END_REMOVED, "end-removed")	  /* no record; only slots are left */ \
+	X(ADOPT_OPENED, "adopt-opened")	  /* adopt: read, nothing changed */ \
+	X(ADOPT_WRITTEN, "adopt-written") /* programs and headers are the new owner's */
+
 enum pg_step {
 #define PG_X(symbol, name) PG_STEP_##symbol,
-	PG_STEPS(PG_X)
+	PG_STEPS(PG_X) PG_KEPT_STEPS(PG_X)
 #undef PG_X
 };
 

@@ -96,14 +96,29 @@ void pg_own_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_ad
 	bpf_map_delete_elem(own_fd(kernel), &key);
 }
 
-void pg_own_clear(struct pg_kernel *kernel, uint64_t env_id)
+static bool is_among(const struct pg_addr *addrs, size_t count, const struct pg_addr *addr)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!pg_addr_compare(&addrs[i], addr))
+			return true;
+	return false;
+}
+
+void pg_own_retain(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addrs,
+		   size_t count)
 {
 	struct pg_own_key key, next, *previous = NULL;
 
 	while (!bpf_map_get_next_key(own_fd(kernel), previous, &next)) {
-		if (next.env_id == env_id && !bpf_map_delete_elem(own_fd(kernel), &next))
+		if (next.env_id == env_id && !is_among(addrs, count, &next.addr) &&
+		    !bpf_map_delete_elem(own_fd(kernel), &next))
 			continue;
 		key = next;
 		previous = &key;
 	}
+}
+
+void pg_own_clear(struct pg_kernel *kernel, uint64_t env_id)
+{
+	pg_own_retain(kernel, env_id, NULL, 0);
 }

@@ -111,6 +111,9 @@ size_t pg_flows_expire(struct pg_kernel *kernel, uint64_t env_id);
 int pg_own_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
 	       struct pg_error *err) PG_MUST_CHECK;
 void pg_own_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr);
+/* Removes all of the Environment's but these. */
+void pg_own_retain(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addrs,
+		   size_t count);
 /* Removes all of the Environment's. */
 void pg_own_clear(struct pg_kernel *kernel, uint64_t env_id);
 

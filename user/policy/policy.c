@@ -47,6 +47,18 @@ int pg_phase_parse(const char *name, enum pg_phase *ret_phase)
 	return -EINVAL;
 }
 
+struct pg_policy *pg_policy_copy(const struct pg_policy *policy)
+{
+	struct pg_policy *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return NULL;
+	*copy = *policy;
+	for (size_t i = 0; i < PG_PHASE_COUNT; i++)
+		pg_entries_ref(copy->phases[i].entries);
+	return copy;
+}
+
 void pg_policy_free(struct pg_policy *policy)
 {
 	if (!policy)

@@ -107,6 +107,9 @@ int pg_policy_parse(const struct pg_policy_source *sources, size_t source_count,
 		    enum pg_policy_form form, struct pg_policy **ret_policy,
 		    struct pg_diagnostics *diagnostics) PG_MUST_CHECK;
 
+/* Shares the lists of entries. NULL: no memory. */
+struct pg_policy *pg_policy_copy(const struct pg_policy *policy) PG_MUST_CHECK;
+
 void pg_policy_free(struct pg_policy *policy);
 static inline void pg_policy_freep(struct pg_policy **policy)
 {

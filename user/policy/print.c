@@ -7,6 +7,7 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
+#include "document.h"
 
 /* For the one source that is no document. */
 #define ADDITION_NAME "--allow"
@@ -58,6 +59,46 @@ int pg_phase_policy_print_json(FILE *out, const struct pg_phase_policy *phase,
 		pg_json_string(out, source_name(sources, phase->source));
 	}
 	fprintf(out, ",\"added\":%zu}", phase->added);
+	return result;
+}
+
+static int print_field(FILE *out, const struct pg_phase_policy *phase)
+{
+	if (phase->mode != PG_MODE_ALLOWLIST) {
+		fprintf(out, "\"%s\"", pg_mode_name(phase->mode));
+		return 0;
+	}
+	fprintf(out, "{\"network_mode\":\"%s\",\"allowed_hosts\":[", pg_mode_name(phase->mode));
+	for (size_t i = 0; phase->entries && i < phase->entries->count; i++) {
+		pg_autofree char *text = pg_entry_format(&phase->entries->items[i]);
+
+		if (!text)
+			return -ENOMEM;
+		if (i)
+			putc(',', out);
+		pg_json_string(out, text);
+	}
+	fputs("]}", out);
+	return 0;
+}
+
+int pg_policy_print_document(FILE *out, const struct pg_policy *policy)
+{
+	const struct pg_phase_policy *setup = &policy->phases[PG_PHASE_SETUP];
+	int result = 0;
+
+	putc('{', out);
+	for (size_t i = 0; i < PG_PHASE_COUNT && !result; i++) {
+		const struct pg_phase_policy *phase = &policy->phases[i];
+
+		if (i != PG_PHASE_SETUP && phase->mode == setup->mode &&
+		    phase->entries == setup->entries)
+			continue;
+		fprintf(out, "%s\"%s\":", i != PG_PHASE_SETUP ? "," : "",
+			pg_phase_field((enum pg_phase)i));
+		result = print_field(out, phase);
+	}
+	fputs("}\n", out);
 	return result;
 }
 

@@ -16,6 +16,12 @@ int pg_phase_policy_print_json(FILE *out, const struct pg_phase_policy *phase,
 			       const struct pg_policy_source *sources) PG_MUST_CHECK;
 
 /*
+ * The policy as a document of its own: parsing it gives the same modes and entries. A phase that
+ * has what setup has is left out.
+ */
+int pg_policy_print_document(FILE *out, const struct pg_policy *policy) PG_MUST_CHECK;
+
+/*
  * Three lines "setup_network_mode=public", then one a phase with entry counts and origin, as in
  * "run: 3 entries (2 host, 1 cidr4), document policy.json".
  */

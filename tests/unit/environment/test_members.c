@@ -110,7 +110,7 @@ Test(members, all_or_an_error)
 
 		limit.rlim_cur = open_now + more;
 		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-		error = pg_members_collect(cgroup_fd, &members);
+		error = pg_members_add(&members, 0, cgroup_fd);
 		if (error) {
 			cr_expect_eq(error, -EMFILE, "%d", error);
 			failed++;

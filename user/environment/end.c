@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ending an Environment. What exists after each step, and what the next start does with it:
+ *
+ *   1. K state     intent "kill" or "release"                     ends it from there on
+ *   2. closed      kill: the state has no phase, headers are zero; everything is denied
+ *   3. killed      kill: no process is left
+ *   4. K/- pins    links are gone: nothing is confined, and unless released there is nobody
+ *   5. cgroup      if it was made and nobody is in it
+ *   6. record      nothing knows of it any more; slots of K are swept
+ *
+ * K: kept ones only. A killed process of others leaves the record, and the next start goes on
+ * with 2 or 3: their headers cannot be closed by another process, but their pins confine them
+ * until the tree is dead.
+ */
+#include "host_internal.h"
+
+#include <errno.h>
+
+#include "dns.h"
+#include "steps.h"
+
+/* What is left open even so is closed by the headers, each on its own. */
+static int close_state(struct pg_environment *environment, struct pg_error *err)
+{
+	struct pg_state_value state = environment->state;
+	int error;
+
+	if (!environment->state_index || state.phase == PG_PHASE_NONE)
+		return 0;
+	state.phase = PG_PHASE_NONE;
+	state.generation++;
+	error = pg_state_write(environment->host->kernel, environment->state_index, &state, err);
+	if (!error)
+		environment->state = state;
+	return error;
+}
+
+static int close_place(struct pg_environment *environment, struct pg_place *place,
+		       struct pg_error *err)
+{
+	int error;
+
+	/* Only an empty cgroup can have been removed meanwhile; its header is gone with it. */
+	if (!place->in_kernel || pg_place_is_gone(place))
+		return 0;
+	error = pg_header_clear(environment->host->kernel, place->id, err);
+	return pg_place_is_gone(place) ? 0 : error;
+}
+
+static int kill_place(struct pg_place *place, struct pg_error *err)
+{
+	int error;
+
+	if (pg_place_is_gone(place))
+		return 0;
+	error = pg_cgroup_kill(place->fd, PG_CGROUP_KILL_MS, NULL, err);
+	return pg_place_is_gone(place) ? 0 : error;
+}
+
+/*
+ * Closes and kills: without the lock of the records, so that none who holds it can keep the tree
+ * open or alive, and each even if another fails.
+ */
+static int close_and_kill(struct pg_environment *environment, struct pg_error *err)
+{
+	int error = close_state(environment, err), failed;
+
+	for (size_t i = 0; i < pg_place_count(environment); i++) {
+		failed = close_place(environment, &environment->places[i], error ? NULL : err);
+		error = error ? error : failed;
+	}
+	pg_step(PG_STEP_END_CLOSED);
+	for (size_t i = 0; i < pg_place_count(environment); i++) {
+		failed = kill_place(&environment->places[i], error ? NULL : err);
+		error = error ? error : failed;
+	}
+	if (!error)
+		pg_step(PG_STEP_END_KILLED);
+	return error;
+}
+
+static void forget(struct pg_environment *environment)
+{
+	struct pg_kernel *kernel = environment->host->kernel;
+	const uint64_t env_id = environment->header.env_id;
+
+	if (!env_id)
+		return;
+	pg_flows_expire(kernel, env_id);
+	pg_own_clear(kernel, env_id);
+	pg_members_forget(kernel, env_id);
+}
+
+/* What was let go would find the old header if it were confined again. */
+static void close_released(struct pg_environment *environment)
+{
+	for (size_t i = 0; i < pg_place_count(environment); i++)
+		(void)!close_place(environment, &environment->places[i], NULL);
+}
+
+int pg_environment_undo(struct pg_environment *environment, struct pg_error *err)
+{
+	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
+	const bool kill = environment->intent != PG_INTENT_RELEASE;
+	int error = 0;
+
+	if (environment->record_fd < 0)
+		return 0;
+	/* Without it the next start would adopt what is not ended yet: no reason to keep it. */
+	if (!pg_environment_save(environment, NULL) && environment->record.kept)
+		pg_step(PG_STEP_END_SAVED);
+	if (kill)
+		error = close_and_kill(environment, err);
+	if (!error)
+		error = pg_records_lock(-1, &records_fd, err);
+	if (error)
+		return error;
+	for (size_t i = 0; i < pg_place_count(environment); i++)
+		pg_attachment_close(&environment->places[i].attachment);
+	error = pg_remains_remove(environment->host, records_fd, &environment->record, kill, err);
+	if (error)
+		return error;
+	if (!kill)
+		close_released(environment);
+	forget(environment);
+	pg_close_fd(&environment->record_fd);
+	return 0;
+}
+
+static int refuse_populated(const struct pg_environment *environment, enum pg_destroy how,
+			    struct pg_error *err)
+{
+	bool populated = false;
+	int error =
+		how == PG_DESTROY_KILL ? 0 : pg_environment_populated(environment, &populated, err);
+
+	if (error || !populated)
+		return error;
+	if (how == PG_DESTROY_IF_EMPTY)
+		return pg_fail(err, -EBUSY, "the Environment %s has processes",
+			       environment->record.name);
+	if (environment->record.made)
+		return pg_fail(err, -EBUSY,
+			       "the processes of %s cannot be released where they are: below /%s"
+			       " nothing has a network without an Environment; move them to"
+			       " another cgroup first, or kill them",
+			       environment->record.name, environment->host->parent);
+	return 0;
+}
+
+int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy how,
+			   struct pg_error *err)
+{
+	int error = refuse_populated(environment, how, err);
+
+	if (error)
+		return error;
+	environment->intent = how == PG_DESTROY_RELEASE ? PG_INTENT_RELEASE : PG_INTENT_KILL;
+	error = pg_environment_undo(environment, err);
+	if (error)
+		pg_error_prefix(err, "ending the Environment %s", environment->record.name);
+	LIST_REMOVE(environment, link);
+	pg_environment_free(environment);
+	return error;
+}
+
+void pg_environment_leave(struct pg_environment *environment)
+{
+	LIST_REMOVE(environment, link);
+	pg_environment_free(environment);
+}

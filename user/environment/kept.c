@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a killed owner has left that is to be adopted: read before anything changes, so that a
+ * version that cannot adopt it changes nothing; then settled:
+ *
+ *   no state file                          no Environment: orphan.c removes it
+ *   the state was never in force (create)  undone: see create.c
+ *   intent "kill", "release"               ended: see end.c
+ *   all its cgroups are gone               ended
+ *   else                                   its slots, state and tables are marked as used, those
+ *                                          of both banks (an update may have been under way)
+ *
+ * What is in the kernel's tables and in no state file is swept after that.
+ */
+#include "host_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* -EEXIST: phases share it. */
+static int occupied(int error)
+{
+	return error == -EEXIST ? 0 : error;
+}
+
+static void clear_kept(struct pg_kept *kept)
+{
+	for (size_t bank = 0; bank < PG_BANK_COUNT; bank++)
+		for (size_t phase = 0; phase < PG_PHASE_COUNT; phase++)
+			pg_close_fd(&kept->learned[bank][phase].fd);
+	pg_saved_clear(&kept->saved);
+	free(kept);
+}
+
+struct pg_kept *pg_kept_find(const struct pg_host *host, const char *name)
+{
+	struct pg_kept *kept;
+
+	LIST_FOREACH (kept, &host->kept, link)
+		if (!strcmp(kept->name, name))
+			return kept;
+	return NULL;
+}
+
+void pg_kept_drop(struct pg_host *host, struct pg_kept *kept, bool adopted)
+{
+	struct pg_kernel_set ceiling = kept->ceiling;
+	const struct pg_kept *other;
+
+	LIST_REMOVE(kept, link);
+	clear_kept(kept);
+	host->failed_adoption |= !adopted;
+	if (host->failed_adoption)
+		return;
+	/* The last one whose header named it. */
+	LIST_FOREACH (other, &host->kept, link)
+		if (other->ceiling.slot == ceiling.slot)
+			return;
+	pg_kernel_synchronize(host->kernel);
+	pg_set_destroy(host->kernel, &ceiling);
+}
+
+void pg_kept_clear(struct pg_host *host)
+{
+	struct pg_kept *kept, *next;
+
+	for (kept = LIST_FIRST(&host->kept); kept; kept = next) {
+		next = LIST_NEXT(kept, link);
+		clear_kept(kept);
+	}
+	LIST_INIT(&host->kept);
+}
+
+static int read_one(void *userdata, int record_fd, const struct pg_record *record,
+		    struct pg_error *err)
+{
+	struct pg_host *host = userdata;
+	struct pg_kept *kept;
+	int error;
+
+	if (!record->kept)
+		return 0;
+	kept = calloc(1, sizeof(*kept));
+	if (!kept)
+		return pg_fail(err, -ENOMEM, "not enough memory for %s", record->name);
+	for (size_t bank = 0; bank < PG_BANK_COUNT; bank++)
+		for (size_t phase = 0; phase < PG_PHASE_COUNT; phase++)
+			kept->learned[bank][phase].fd = -1;
+	snprintf(kept->name, sizeof(kept->name), "%s", record->name);
+	error = pg_saved_read(record_fd, record->name, &kept->saved, err);
+	/* Of another agent, whose directory is another; or no record yet. */
+	if (error || strcmp(kept->saved.pins, host->pins) != 0 || !record->cgroup_count) {
+		clear_kept(kept);
+		return error;
+	}
+	LIST_INSERT_HEAD(&host->kept, kept, link);
+	return 0;
+}
+
+int pg_kept_read(struct pg_host *host, int records_fd, struct pg_error *err)
+{
+	return pg_records_visit_orphans(records_fd, read_one, host, err);
+}
+
+static bool is_there(struct pg_host *host, const struct pg_record *record,
+		     const struct pg_saved *saved)
+{
+	for (size_t i = 0; i < record->cgroup_count && i < saved->member_count; i++) {
+		pg_autoclose int fd = -1;
+		uint64_t id;
+
+		if (!pg_cgroup_open(host->cgroup_mount_fd, record->cgroups[i].path + 1, &fd,
+				    NULL) &&
+		    !pg_cgroup_id(fd, &id, NULL) && id == saved->members[i])
+			return true;
+	}
+	return false;
+}
+
+/* What ends before its descriptors are used again must not be open for a moment. */
+static void close_headers(struct pg_host *host, const struct pg_saved *saved)
+{
+	for (size_t i = 0; i < saved->member_count; i++)
+		if (saved->members[i])
+			(void)!pg_header_clear(host->kernel, saved->members[i], NULL);
+}
+
+static int end(struct pg_host *host, int records_fd, const struct pg_record *record,
+	       const struct pg_saved *saved, bool kill, struct pg_error *err)
+{
+	const uint64_t env_id = saved->member_count ? saved->members[0] : 0;
+	int error;
+
+	if (kill)
+		close_headers(host, saved);
+	error = pg_remains_remove(host, records_fd, record, kill, err);
+	if (error)
+		return pg_error_prefix(err, "ending the Environment %s, which was half done",
+				       record->name);
+	if (!kill)
+		close_headers(host, saved);
+	if (env_id) {
+		pg_flows_expire(host->kernel, env_id);
+		pg_own_clear(host->kernel, env_id);
+		pg_members_forget(host->kernel, env_id);
+		pg_dns_forget(host->kernel, env_id);
+	}
+	pg_log_debug("ended what was half done of the Environment %s", record->name);
+	return 0;
+}
+
+static int occupy_bank(struct pg_host *host, struct pg_kept *kept, unsigned int bank,
+		       struct pg_error *err)
+{
+	const struct pg_saved_bank *saved = &kept->saved.banks[bank];
+	int error = 0;
+
+	for (size_t phase = 0; saved->there && phase < PG_PHASE_COUNT && !error; phase++) {
+		const struct pg_phase_slot *slot = &saved->slots[phase];
+		const struct pg_kernel_set set = {slot->set, slot->tables};
+
+		if (set.tables)
+			error = occupied(pg_set_occupy(host->kernel, &set, err));
+		if (!error && slot->learned)
+			error = occupied(pg_learned_occupy(host->kernel, slot->learned,
+							   &kept->learned[bank][phase], err));
+	}
+	return error;
+}
+
+/* The ceiling that the headers name; all that are there name the same one. */
+static int occupy_ceiling(struct pg_host *host, struct pg_kept *kept, struct pg_error *err)
+{
+	struct pg_header header;
+
+	for (size_t i = 0; i < kept->saved.member_count; i++) {
+		if (pg_header_read(host->kernel, kept->saved.members[i], &header, NULL) ||
+		    !header.ceiling_tables)
+			continue;
+		kept->ceiling = (struct pg_kernel_set){header.ceiling, header.ceiling_tables};
+		return occupied(pg_set_occupy(host->kernel, &kept->ceiling, err));
+	}
+	return 0;
+}
+
+static int occupy(struct pg_host *host, struct pg_kept *kept, struct pg_error *err)
+{
+	struct pg_state_value state;
+	int error = pg_state_occupy(host->kernel, kept->saved.state, err);
+
+	if (!error)
+		error = pg_state_read(host->kernel, kept->saved.state, &state, err);
+	if (!error)
+		error = occupy_ceiling(host, kept, err);
+	for (unsigned int bank = 0; bank < PG_BANK_COUNT && !error; bank++) {
+		error = occupy_bank(host, kept, bank, err);
+		/* Of the other bank: an update had begun, or was over. */
+		if (error && bank != state.bank) {
+			kept->saved.banks[bank].there = false;
+			error = 0;
+		}
+	}
+	return error;
+}
+
+/* Whether it goes on, or how it ends. */
+static int judge(struct pg_host *host, const struct pg_record *record, struct pg_kept *kept,
+		 enum pg_intent *ret_intent, struct pg_error *err)
+{
+	struct pg_state_value state;
+	int error = pg_state_read(host->kernel, kept->saved.state, &state, err);
+
+	if (error)
+		return error;
+	*ret_intent = kept->saved.intent;
+	if (kept->saved.intent == PG_INTENT_KILL || kept->saved.intent == PG_INTENT_RELEASE)
+		return 0;
+	/* Nobody was told that it exists. What is in a given cgroup is not ours to end. */
+	if (kept->saved.intent == PG_INTENT_CREATE || !state.generation)
+		*ret_intent = record->made ? PG_INTENT_KILL : PG_INTENT_RELEASE;
+	else if (!is_there(host, record, &kept->saved))
+		*ret_intent = PG_INTENT_KILL;
+	return 0;
+}
+
+static int settle(struct pg_host *host, int records_fd, struct pg_kept *kept, struct pg_error *err)
+{
+	PG_CLEANUP(pg_record_clear) struct pg_record record = {};
+	enum pg_intent intent = PG_INTENT_NONE;
+	pg_autoclose int record_fd = -1;
+	struct pg_error fault = {};
+	int error = pg_record_open(records_fd, kept->name, &record, &record_fd, err);
+
+	if (!error)
+		error = judge(host, &record, kept, &intent, err);
+	if (!error && intent != PG_INTENT_NONE &&
+	    !end(host, records_fd, &record, &kept->saved, intent == PG_INTENT_KILL, &fault)) {
+		LIST_REMOVE(kept, link);
+		clear_kept(kept);
+		return 0;
+	}
+	if (!error)
+		error = occupy(host, kept, err);
+	if (error)
+		return pg_error_prefix(err, "the kept Environment %s", kept->name);
+	if (intent != PG_INTENT_NONE) {
+		/* It stays as it is, not to be adopted, until the next start. */
+		pg_host_warn(host, "orphan", fault.text);
+		LIST_REMOVE(kept, link);
+		clear_kept(kept);
+	}
+	return 0;
+}
+
+int pg_kept_settle(struct pg_host *host, int records_fd, struct pg_error *err)
+{
+	struct pg_kept *kept, *next;
+	int error = 0;
+
+	for (kept = LIST_FIRST(&host->kept); kept && !error; kept = next) {
+		next = LIST_NEXT(kept, link);
+		error = settle(host, records_fd, kept, err);
+	}
+	if (!error)
+		pg_kernel_sweep(host->kernel);
+	return error;
+}
+
+int pg_host_kept(const struct pg_host *host, char ***ret_names, size_t *ret_count,
+		 struct pg_error *err)
+{
+	const struct pg_kept *kept;
+	size_t count = 0;
+	char **names, *text;
+
+	LIST_FOREACH (kept, &host->kept, link)
+		count++;
+	names = malloc(count * (sizeof(*names) + sizeof(kept->name)) + 1);
+	if (!names)
+		return pg_fail(err, -ENOMEM, "not enough memory for %zu names", count);
+	text = (char *)(names + count);
+	count = 0;
+	LIST_FOREACH (kept, &host->kept, link) {
+		names[count++] = memcpy(text, kept->name, sizeof(kept->name));
+		text += sizeof(kept->name);
+	}
+	*ret_names = names;
+	*ret_count = count;
+	return 0;
+}
