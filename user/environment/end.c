@@ -135,8 +135,13 @@ static int refuse_populated(const struct pg_environment *environment, enum pg_de
 	int error =
 		how == PG_DESTROY_KILL ? 0 : pg_environment_populated(environment, &populated, err);
 
-	if (error || !populated)
-		return error;
+	/* In doubt it is populated. */
+	if (error && err)
+		err->number = -EBUSY;
+	if (error)
+		return -EBUSY;
+	if (!populated)
+		return 0;
 	if (how == PG_DESTROY_IF_EMPTY)
 		return pg_fail(err, -EBUSY, "the Environment %s has processes",
 			       environment->record.name);
@@ -158,6 +163,9 @@ int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy h
 		return error;
 	environment->intent = how == PG_DESTROY_RELEASE ? PG_INTENT_RELEASE : PG_INTENT_KILL;
 	error = pg_environment_undo(environment, err);
+	/* To the caller -EBUSY means that nothing has changed. */
+	if (error == -EBUSY)
+		error = err ? (err->number = -EIO) : -EIO;
 	if (error)
 		pg_error_prefix(err, "ending the Environment %s", environment->record.name);
 	LIST_REMOVE(environment, link);

@@ -103,7 +103,9 @@ void pg_environment_leave(struct pg_environment *environment);
 
 enum pg_destroy {
 	PG_DESTROY_KILL,     /* every process of the Environment is killed */
-	PG_DESTROY_RELEASE,  /* processes go on, confined by nothing; cgroups with any stay */
+	/* Processes go on, confined by nothing; -EBUSY, and nothing has changed, if there is any
+	 * and the cgroup was made. */
+	PG_DESTROY_RELEASE,
 	PG_DESTROY_IF_EMPTY, /* -EBUSY if there is any process; then nothing has changed */
 };
 

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs/openapi.yaml says what the sources say: codes with their statuses, paths, query fields, and
+fields of requests."""
+
+import re
+import sys
+import unittest
+
+import openapi
+
+SOURCES = sys.argv.pop(1)
+
+
+def read(name):
+    with open(f"{SOURCES}/user/agent/{name}", encoding="utf-8") as file:
+        return file.read()
+
+
+class Spec(unittest.TestCase):
+    def test_codes(self):
+        rows = re.findall(r'X\(\w+, (\d+), "(\w+)"', read("error_codes.h"))
+        self.assertEqual([code for _, code in rows], openapi.CODES)
+        self.assertEqual({code: int(status) for status, code in rows}, openapi.STATUS)
+
+    def test_paths(self):
+        rows = re.findall(r'X\("(\w+)", "([^"]+)", \w+,\s+(?:\\\s+)?"([^"]*)"', read("request.h"))
+        self.assertGreater(len(rows), 8)
+        wanted = {(method, path.replace("*", "{name}")): set(query.split())
+                  for method, path, query in rows}
+        described = {}
+        for path, item in openapi.SPEC["paths"].items():
+            for method, operation in item.items():
+                if method != "parameters":
+                    query = {p["name"] for p in map(openapi.resolve,
+                                                    operation.get("parameters", ()))
+                             if p["in"] == "query"}
+                    described[method.upper(), path] = query
+        self.assertEqual(described, wanted)
+
+    def test_every_reference_leads_somewhere(self):
+        def walk(node):
+            if isinstance(node, dict):
+                if "$ref" in node:
+                    openapi.resolve(node)
+                for item in node.values():
+                    walk(item)
+            elif isinstance(node, list):
+                for item in node:
+                    walk(item)
+
+        walk(openapi.SPEC)
+
+    def fields(self, name, table):
+        text = re.search(table + r"\[\] = \{(.*?)\n\};", read(name), re.S).group(1)
+        fields = set(re.findall(r"PG_JSON_FIELD\([\w ]+,\s*(\w+),", text))
+        if "PG_POLICY_INPUT_FIELDS" in text:
+            fields |= {"policy", "form", "allow"}
+        return fields
+
+    def test_fields_of_requests(self):
+        for schema, name, table in (
+                (openapi.SCHEMAS["Create"], "create.c", r"\bfields"),
+                (openapi.SCHEMAS["DnsSettings"], "create.c", "dns_fields"),
+                (openapi.SCHEMAS["MemberInput"], "members.c", r"\bfields"),
+                (openapi.SCHEMAS["SetPhase"], "api_phase.c", r"\bfields"),
+                (openapi.SCHEMAS["SetPhase"]["properties"]["lease"], "api_phase.c",
+                 "lease_fields"),
+                (openapi.SCHEMAS["SetPolicy"], "api_policy.c", r"\bfields")):
+            self.assertEqual(self.fields(name, table), set(schema["properties"]), name)
+
+
+if __name__ == "__main__":
+    unittest.main()

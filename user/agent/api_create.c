@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "create.h"
+#include "describe.h"
+#include "members.h"
+#include "opens_host.h"
+#include "request.h"
+
+/* One that is being made. */
+struct creation {
+	struct pg_create_request wanted;
+	struct pg_member_list members;
+	struct pg_endpoint resolvers[PG_NAMESERVERS_MAX];
+	size_t resolver_count;
+	struct pg_managed *managed;
+};
+
+static void clear_creation(struct creation *creation)
+{
+	pg_create_request_clear(&creation->wanted);
+	pg_member_list_clear(&creation->members);
+	if (creation->managed)
+		pg_note_clear(&creation->managed->note);
+	free(creation->managed);
+}
+
+static void answer(const struct pg_managed *managed, unsigned int status, struct pg_reply *reply)
+{
+	struct pg_json_writer *json = pg_reply_open(reply, status);
+
+	if (!json)
+		return;
+	pg_describe(managed, PG_DETAIL_WHOLE, json);
+	pg_reply_close(reply);
+}
+
+/* The same request again is the same Environment. */
+static void answer_existing(const struct pg_request *request, const struct pg_managed *managed,
+			    const struct pg_create_request *wanted, struct pg_reply *reply)
+{
+	/* It is not said what somebody else's is, only that the name is not free. */
+	if (request->caller->uid != pg_environment_owner(managed->environment))
+		pg_reply_error(reply, PG_API_NAME_TAKEN, wanted->name, NULL,
+			       "an Environment of another user has the name");
+	else if (managed->note.digest != wanted->digest)
+		pg_reply_error(reply, PG_API_ENVIRONMENT_EXISTS, wanted->name, NULL,
+			       "an Environment of this name was created with another request");
+	else
+		answer(managed, 200, reply);
+}
+
+/* Read at each create, since the host's may change. */
+static int find_resolvers(struct pg_agent *agent, struct creation *creation, struct pg_reply *reply)
+{
+	const struct pg_config *config = agent->config;
+	struct pg_error err = {};
+
+	if (!pg_policy_has_names(creation->wanted.input.policy))
+		return 0;
+	creation->resolver_count = config->resolver_count;
+	memcpy(creation->resolvers, config->resolvers, sizeof(config->resolvers));
+	if (creation->resolver_count > 0 ||
+	    pg_resolv_conf_read(NULL, creation->resolvers, PG_NAMESERVERS_MAX,
+				&creation->resolver_count, &err) == 0)
+		return 0;
+	return pg_reply_error(reply, PG_API_NO_RESOLVER, "/policy", NULL,
+			      "the policy has host names: %s", err.text);
+}
+
+static void warn(struct pg_agent *agent, const struct creation *creation)
+{
+	const struct pg_policy *policy = creation->wanted.input.policy;
+
+	if (creation->wanted.verifier == PG_VERIFIER_HOST &&
+	    policy->phases[PG_PHASE_VERIFIER].origin == PG_ORIGIN_DOCUMENT)
+		pg_agent_warn(agent, "verifier_on_host",
+			      "verification runs on the host, where verifier_network_policy does"
+			      " not apply; the phase will be refused");
+	pg_opens_host_warn(agent, policy);
+}
+
+/* What the layers below say; everything that has a code of its own was checked before. */
+static void refuse(const struct creation *creation, const struct pg_error *err,
+		   struct pg_reply *reply)
+{
+	const char *name = creation->wanted.name;
+
+	if (err->number == -EEXIST)
+		pg_reply_error(reply, PG_API_NAME_TAKEN, name, NULL, "%s", err->text);
+	else if (err->number == -EBUSY)
+		pg_reply_error(reply, PG_API_MEMBER_TAKEN, "/members", NULL, "%s", err->text);
+	else if (err->number == -EINVAL)
+		pg_reply_error(reply, PG_API_MEMBER_UNFIT, "/members", NULL, "%s", err->text);
+	else
+		pg_reply_failure(reply, name, err);
+}
+
+static int prepare_note(struct creation *creation, struct pg_reply *reply)
+{
+	struct pg_managed *managed = creation->managed = calloc(1, sizeof(*managed));
+
+	if (managed) {
+		managed->note.digest = creation->wanted.digest;
+		managed->note.verifier = creation->wanted.verifier;
+		managed->note.apart = creation->wanted.apart;
+		if (creation->wanted.phase == PG_PHASE_RUN)
+			managed->note.run_since = pg_boottime_ns();
+		managed->note.members = PG_TAKE_PTR(creation->members.sources);
+		managed->note.warnings = strdup("");
+	}
+	if (!managed || !managed->note.warnings)
+		return pg_reply_error(reply, PG_API_OUT_OF_MEMORY, creation->wanted.name, NULL,
+				      "no memory for the Environment");
+	return 0;
+}
+
+static int make(struct pg_agent *agent, const struct pg_request *request, struct creation *creation,
+		struct pg_error *err)
+{
+	const struct pg_create_request *wanted = &creation->wanted;
+	pg_autofree char *note = NULL;
+	struct pg_environment_options options = {
+		.name = wanted->name,
+		.members = (const char *const *)creation->members.paths,
+		.member_count = creation->members.count,
+		.attach = creation->members.attach,
+		.apart = wanted->apart,
+		.report_denials = wanted->report_denials,
+		.policy = wanted->input.policy,
+		.phase = wanted->phase,
+		.resolvers = creation->resolvers,
+		.resolver_count = creation->resolver_count,
+		.dns = wanted->dns,
+		.owner = request->caller->uid,
+	};
+
+	if (pg_note_print(&creation->managed->note, &note) < 0)
+		return pg_fail(err, -ENOMEM, "no memory for the Environment");
+	options.note = note;
+	return pg_environment_create(agent->host, &options, &creation->managed->environment, err);
+}
+
+/* All warnings of its creation belong to what is shown of it later. */
+static void keep_warnings(struct pg_agent *agent, struct creation *creation)
+{
+	struct pg_managed *managed = creation->managed;
+	pg_autojsonwriter struct pg_json_writer json = {0};
+	pg_autofree char *warnings = NULL;
+	pg_autonote struct pg_note note = {0};
+	struct pg_error err = {};
+	size_t size;
+
+	pg_agent_take_warnings(agent, &warnings);
+	if (!warnings || pg_json_writer_start(&json) < 0 || pg_note_copy(&managed->note, &note) < 0)
+		return;
+	pg_policy_input_warnings(&creation->wanted.input, &json);
+	if (*warnings) {
+		pg_json_write_name(&json, NULL);
+		fputs(warnings, json.out);
+	}
+	free(PG_TAKE_PTR(note.warnings));
+	if (pg_json_writer_end(&json, &note.warnings, &size) == 0 &&
+	    pg_managed_set_note(managed, &note, &err) < 0)
+		pg_log_warning("%s: %s", creation->wanted.name, err.text);
+}
+
+static void report(struct pg_agent *agent, const struct pg_environment *environment)
+{
+	struct pg_json_writer json;
+
+	if (!pg_agent_open_event(agent, &json, "created", pg_environment_name(environment)))
+		return;
+	pg_json_write_string(&json, "phase", pg_phase_name(pg_environment_phase(environment)));
+	pg_json_write_number(&json, "generation", pg_environment_generation(environment));
+	pg_agent_close_event(agent, &json, pg_environment_owner(environment),
+			     pg_environment_name(environment));
+}
+
+static void create(struct pg_agent *agent, const struct pg_request *request,
+		   struct creation *creation, struct pg_reply *reply)
+{
+	pg_autofree char *unused = NULL;
+	struct pg_error err = {};
+	int error;
+
+	if (prepare_note(creation, reply) < 0)
+		return;
+	if (pg_agent_collect_warnings(agent, creation->wanted.name) < 0) {
+		pg_reply_error(reply, PG_API_OUT_OF_MEMORY, creation->wanted.name, NULL,
+			       "no memory for the Environment");
+		return;
+	}
+	warn(agent, creation);
+	error = make(agent, request, creation, &err);
+	if (error) {
+		pg_agent_take_warnings(agent, &unused);
+		refuse(creation, &err, reply);
+		return;
+	}
+	keep_warnings(agent, creation);
+	LIST_INSERT_HEAD(&agent->environments, creation->managed, link);
+	agent->environment_count++;
+	report(agent, creation->managed->environment);
+	answer(PG_TAKE_PTR(creation->managed), 201, reply);
+}
+
+void pg_api_create(struct pg_agent *agent, const struct pg_request *request, struct pg_reply *reply)
+{
+	PG_CLEANUP(clear_creation) struct creation creation = {.managed = NULL};
+	const struct pg_create_request *wanted = &creation.wanted;
+	pg_autojson struct pg_json *json = NULL;
+	const struct pg_managed *existing;
+
+	if (pg_request_parse(request->body, request->size, &json, reply) < 0 ||
+	    pg_create_request_read(json, &creation.wanted, reply) < 0)
+		return;
+	existing = pg_agent_find(agent, wanted->name);
+	creation.members.attach = wanted->attach;
+	if (existing)
+		answer_existing(request, existing, wanted, reply);
+	else if (!wanted->input.policy)
+		pg_policy_input_refuse(&wanted->input, reply);
+	else if (agent->environment_count >= PG_ENVIRONMENT_MAX)
+		pg_reply_error(reply, PG_API_TOO_MANY_ENVIRONMENTS, wanted->name, NULL,
+			       "there are %d Environments already", PG_ENVIRONMENT_MAX);
+	else if (pg_members_resolve(agent, request, json, wanted->members, &creation.members,
+				    reply) == 0 &&
+		 find_resolvers(agent, &creation, reply) == 0)
+		create(agent, request, &creation, reply);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "request.h"
+
+/* *ret_cursor stays the oldest without one. */
+static int read_cursor(const struct pg_agent *agent, const char *text, uint64_t *ret_cursor,
+		       struct pg_reply *reply)
+{
+	unsigned long long cursor;
+	char *end;
+
+	if (!text)
+		return 0;
+	if (strcmp(text, "now") == 0) {
+		*ret_cursor = agent->events.next;
+		return 0;
+	}
+	errno = 0;
+	cursor = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno) {
+		return pg_reply_error(reply, PG_API_REQUEST_INVALID, "cursor", NULL,
+				      "a cursor is a number from an earlier reply, or \"now\"");
+	}
+	*ret_cursor = cursor;
+	return 0;
+}
+
+static int read_follow(const char *text, bool *ret_follow, struct pg_reply *reply)
+{
+	*ret_follow = text && strcmp(text, "1") == 0;
+	if (!text || *ret_follow || strcmp(text, "0") == 0)
+		return 0;
+	pg_reply_error(reply, PG_API_REQUEST_INVALID, "follow", NULL, "follow is 0 or 1");
+	return -EINVAL;
+}
+
+static void refuse_cursor(const struct pg_agent *agent, struct pg_reply *reply)
+{
+	char oldest[32];
+
+	snprintf(oldest, sizeof(oldest), "%" PRIu64, agent->events.first);
+	pg_reply_error(reply, PG_API_CURSOR_EXPIRED, oldest, NULL,
+		       "events from this cursor on are not kept any more, or are none of this"
+		       " agent's");
+}
+
+void pg_api_events(struct pg_agent *agent, const struct pg_request *request, struct pg_reply *reply)
+{
+	struct pg_events_query query = {.cursor = agent->events.first,
+					.uid = request->caller->uid,
+					.environment = pg_request_query(request, "environment")};
+	bool follow;
+	int error;
+
+	if (read_cursor(agent, pg_request_query(request, "cursor"), &query.cursor, reply) < 0 ||
+	    read_follow(pg_request_query(request, "follow"), &follow, reply) < 0)
+		return;
+	if (*request->resume)
+		query.cursor = *request->resume;
+	if (query.cursor < agent->events.first || query.cursor > agent->events.next) {
+		refuse_cursor(agent, reply);
+		return;
+	}
+	if (follow && !request->last && !pg_events_find(&agent->events, &query)) {
+		*request->resume = query.cursor;
+		reply->wait = true;
+		return;
+	}
+	error = pg_json_writer_start(&reply->json);
+	if (!error) {
+		pg_events_print(&agent->events, &query, reply->json.out);
+		error = pg_json_writer_end(&reply->json, &reply->body, &reply->size);
+	}
+	if (error) {
+		pg_reply_error(reply, PG_API_OUT_OF_MEMORY, NULL, NULL,
+			       "no memory to print the events");
+		return;
+	}
+	reply->status = 200;
+	reply->lines = true;
+}

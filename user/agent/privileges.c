@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "privileges.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+
+#include "base/log.h"
+
+static const cap_value_t kept[] = {
+#define PG_X(capability, purpose) capability,
+	PG_CAPABILITIES(PG_X)
+#undef PG_X
+};
+
+static bool is_kept(cap_value_t capability)
+{
+	for (size_t i = 0; i < PG_ARRAY_SIZE(kept); i++)
+		if (kept[i] == capability)
+			return true;
+	return false;
+}
+
+static int drop_bounding(struct pg_error *err)
+{
+	for (cap_value_t i = 0; i < cap_max_bits(); i++) {
+		if (is_kept(i) || cap_get_bound(i) <= 0)
+			continue;
+		if (cap_drop_bound(i))
+			return pg_fail_errno(err, -errno, "cannot drop capability %d", i);
+	}
+	return 0;
+}
+
+/* Of those that are kept only what there is: the agent may have been started with less. */
+static int keep(cap_t now, cap_t later, cap_value_t capability)
+{
+	cap_flag_value_t has = CAP_CLEAR;
+
+	if (cap_get_flag(now, capability, CAP_PERMITTED, &has) || has == CAP_CLEAR)
+		return 0;
+	if (cap_set_flag(later, CAP_PERMITTED, 1, &capability, CAP_SET) ||
+	    cap_set_flag(later, CAP_EFFECTIVE, 1, &capability, CAP_SET))
+		return -errno;
+	return 0;
+}
+
+static int drop_sets(struct pg_error *err)
+{
+	cap_t now = cap_get_proc(), later = cap_init();
+	int error = now && later ? 0 : -errno;
+
+	for (size_t i = 0; !error && i < PG_ARRAY_SIZE(kept); i++)
+		error = keep(now, later, kept[i]);
+	if (!error && cap_set_proc(later))
+		error = -errno;
+	cap_free(now);
+	cap_free(later);
+	return error ? pg_fail_errno(err, error, "cannot drop capabilities") : 0;
+}
+
+int pg_privileges_drop(struct pg_error *err)
+{
+	int error;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return pg_fail_errno(err, -errno, "cannot set no_new_privs");
+	cap_reset_ambient();
+	error = drop_bounding(err);
+	if (!error)
+		error = drop_sets(err);
+	if (error)
+		return error;
+#define PG_X(capability, purpose) pg_log_info("keeps " #capability ": " purpose);
+	PG_CAPABILITIES(PG_X)
+#undef PG_X
+	return 0;
+}

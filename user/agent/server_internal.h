@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to the server: clients.c knows connections, exchange.c requests, server.c the daemon. */
+#pragma once
+
+#include <microhttpd.h>
+#include <sys/queue.h>
+
+#include "caller.h"
+#include "request.h"
+#include "server.h"
+
+enum pg_client_state {
+	PG_CLIENT_RECEIVING, /* or idle: nothing of a request has been handled yet */
+	PG_CLIENT_BUSY,	     /* the headers are there, the body is coming */
+	PG_CLIENT_WAITING,   /* for an event */
+	PG_CLIENT_SENDING,
+};
+
+struct pg_client {
+	TAILQ_ENTRY(pg_client) link; /* the oldest first */
+	int fd;			     /* libmicrohttpd's */
+	struct pg_caller caller;
+	enum pg_client_state state;
+	uint64_t since; /* of the state, CLOCK_MONOTONIC ns */
+	bool shut;
+	/* Each of its requests is answered with this. */
+	bool refused;
+	enum pg_api_error refusal;
+	char refusal_text[256];
+};
+TAILQ_HEAD(pg_client_list, pg_client);
+
+/* One request. */
+struct pg_exchange {
+	LIST_ENTRY(pg_exchange) link; /* of those that wait */
+	struct pg_client *client;
+	struct MHD_Connection *connection;
+	const struct pg_route *route;
+	char name[PG_NAME_MAX + 1];
+	char *body;
+	size_t size, room;
+	bool too_large, no_memory;
+	bool waiting;
+	uint64_t resume, deadline;
+};
+LIST_HEAD(pg_exchange_list, pg_exchange);
+
+struct pg_server {
+	struct pg_agent *agent;
+	struct MHD_Daemon *daemon;
+	int listen_fd;
+	bool made; /* the socket in the file system */
+	sd_event_source *listen_source, *daemon_source, *timeout_source, *sweep_source,
+		*notify_source;
+	struct pg_client_list clients;
+	size_t client_count, refused_count;
+	size_t receiving; /* octets */
+	struct pg_client *accepting;
+	struct pg_exchange_list waiting;
+	uint64_t swept_at;
+	bool notifying;
+};
+
+/* clients.c */
+/* Takes what has connected; not more at a time than leaves others their turn. */
+void pg_clients_accept(struct pg_server *server);
+void pg_client_enter(struct pg_client *client, enum pg_client_state state);
+/* Ends connections whose time is up, and wakes requests that have waited long enough. */
+void pg_clients_sweep(struct pg_server *server);
+/* An MHD_NotifyConnectionCallback. */
+void pg_client_notify(void *cls, struct MHD_Connection *connection, void **context,
+		      enum MHD_ConnectionNotificationCode code);
+/* Whether the peer may use the agent now. -EPERM: *ret_code and err say why not. */
+int pg_client_authorise(const struct pg_agent *agent, const struct pg_caller *caller,
+			enum pg_api_error *ret_code, struct pg_error *err) PG_MUST_CHECK;
+
+/* exchange.c */
+/* An MHD_AccessHandlerCallback, and an MHD_RequestCompletedCallback. */
+enum MHD_Result pg_exchange_handle(void *cls, struct MHD_Connection *connection, const char *url,
+				   const char *method, const char *version, const char *data,
+				   size_t *size, void **context);
+void pg_exchange_complete(void *cls, struct MHD_Connection *connection, void **context,
+			  enum MHD_RequestTerminationCode code);
+/* All, or those whose time is up. */
+void pg_exchanges_wake(struct pg_server *server, bool all);
