@@ -9,6 +9,7 @@
 #include <bpf/libbpf.h>
 
 #include "kernel_internal.h"
+#include "pins.h"
 
 static const char *const hook_names[PG_HOOK_COUNT] = {
 #define PG_X(symbol, program, flags) #program,
@@ -78,19 +79,11 @@ int pg_attach(struct pg_kernel *kernel, int cgroup_fd, enum pg_hook hook,
 	return 0;
 }
 
-static int pin_path(char path[static PATH_MAX], const char *directory, enum pg_hook hook,
-		    struct pg_error *err)
-{
-	if (snprintf(path, PATH_MAX, "%s/%s", directory, pg_hook_name(hook)) >= PATH_MAX)
-		return pg_fail(err, -ENAMETOOLONG, "the pin path below %s is too long", directory);
-	return 0;
-}
-
 int pg_attachment_pin(const struct pg_attachment *attachment, enum pg_hook hook,
 		      const char *directory, struct pg_error *err)
 {
 	char path[PATH_MAX];
-	int error = pin_path(path, directory, hook, err);
+	int error = pg_pin_path(path, directory, pg_hook_name(hook), err);
 
 	if (error)
 		return error;
@@ -122,7 +115,7 @@ static int open_link(const char *directory, enum pg_hook hook, uint64_t cgroup_i
 {
 	pg_autoclose int fd = -1;
 	char path[PATH_MAX];
-	int error = pin_path(path, directory, hook, err);
+	int error = pg_pin_path(path, directory, pg_hook_name(hook), err);
 
 	if (error)
 		return error;

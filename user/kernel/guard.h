@@ -9,15 +9,15 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <phasegate/abi/guard.h>
 
 #include "base/error.h"
 
 #define PG_GUARD_PINS "+guard"
-
-/* Depth of the children; the guarded cgroup is at the top of the hierarchy. */
-#define PG_GUARD_CHILD_LEVEL 2
 
 /*
  * Puts the guard in force at the cgroup, unless it is already, with the cgroups in admitted among

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to user/kernel/. */
+#pragma once
+
+#include <limits.h>
+
+#include "base/error.h"
+
+/* directory/name */
+int pg_pin_path(char path[static PATH_MAX], const char *directory, const char *name,
+		struct pg_error *err) PG_MUST_CHECK;
