@@ -6,6 +6,9 @@
 #include "maps.bpf.h"
 #include "view.bpf.h"
 
+/* Of an enum without a name in the kernel, BPF_RB_AVAIL_DATA. */
+#define PG_RB_AVAIL_DATA 0
+
 static __always_inline enum pg_verdict pg_count(struct pg_counters *counters, enum pg_count what,
 						enum pg_reason reason)
 {
@@ -49,5 +52,48 @@ static __always_inline void pg_report(const struct pg_view *view, const struct p
 		return;
 	}
 	pg_event_fill(event, view, facts, kind, reason);
+	bpf_ringbuf_submit(event, 0);
+}
+
+/* Whether the Environment may report one more denial in this second. CPUs that ask at once may
+ * report one more each. */
+static __always_inline bool pg_may_report_denied(const struct pg_header *header, __u64 now)
+{
+	struct pg_event_budget *budget;
+	__u32 index = header->state;
+	__u64 second = now / 1000000000;
+
+	budget = bpf_map_lookup_elem(&pg_event_budgets, &index);
+	if (!budget || bpf_ringbuf_query(&pg_events, PG_RB_AVAIL_DATA) > PG_EVENT_RING_BYTES / 2)
+		return false;
+	if (budget->second != second) {
+		budget->second = second;
+		budget->sent = 0;
+	}
+	if (budget->sent >= PG_EVENT_DENIED_PER_S)
+		return false;
+	__sync_fetch_and_add(&budget->sent, 1);
+	return true;
+}
+
+static __always_inline void pg_report_denied(const struct pg_view *view,
+					     const struct pg_facts *facts, enum pg_count what,
+					     enum pg_reason reason, struct pg_counters *counters)
+{
+	struct pg_event *event;
+
+	if (!pg_header_valid(view->header) || !(view->header->flags & PG_HEADER_EVENTS))
+		return;
+	if (!pg_may_report_denied(view->header, bpf_ktime_get_boot_ns())) {
+		__sync_fetch_and_add(&counters->events_suppressed, 1);
+		return;
+	}
+	event = bpf_ringbuf_reserve(&pg_events, sizeof(*event), 0);
+	if (!event) {
+		__sync_fetch_and_add(&counters->events_lost, 1);
+		return;
+	}
+	pg_event_fill(event, view, facts, PG_EVENT_DENIED, reason);
+	event->what = what;
 	bpf_ringbuf_submit(event, 0);
 }

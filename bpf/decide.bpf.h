@@ -85,8 +85,6 @@ static __always_inline enum pg_reason pg_decide_entries(const struct pg_header *
 							const struct pg_phase_slot *slot,
 							const struct pg_facts *facts)
 {
-	if (facts->bits & PG_FACT_IPV6 && pg_addr_is_v4_form(&facts->remote))
-		return PG_REASON_ADDRESS_FORM;
 	if (slot->mode != PG_MODE_ALLOWLIST)
 		return PG_REASON_NOT_ALLOWED;
 	if (!pg_protocol_opened(facts->protocol))
@@ -100,6 +98,18 @@ static __always_inline enum pg_reason pg_decide_entries(const struct pg_header *
 		break;
 	}
 	return slot->learned ? pg_decide_learned(slot->learned, facts) : PG_REASON_NOT_ALLOWED;
+}
+
+/* What an entry opens of the host itself. */
+static __always_inline enum pg_reason
+pg_decide_host(const struct pg_header *header, const struct pg_facts *facts, enum pg_reason reason)
+{
+	__be16 port = facts->remote_port;
+
+	if (!(header->flags & PG_HEADER_HOST_PORTS) || pg_reason_verdict(reason) != PG_ALLOW ||
+	    !bpf_map_lookup_elem(&pg_host_addresses, &facts->remote))
+		return reason;
+	return bpf_map_lookup_elem(&pg_host_ports, &port) ? reason : PG_REASON_OPERATOR;
 }
 
 /* Replies to what was opened from outside, and the end of what a switch has cut. */
@@ -171,5 +181,9 @@ static __always_inline enum pg_reason pg_decide(const struct pg_view *view,
 		return reason;
 	if (facts->bits & PG_FACT_LOOPBACK)
 		return PG_REASON_LOOPBACK;
-	return pg_decide_entries(header, slot, facts);
+	if (facts->bits & PG_FACT_IPV6 && pg_addr_is_v4_form(&facts->remote))
+		return PG_REASON_ADDRESS_FORM;
+	if (facts->bits & PG_FACT_MEMBER && pg_protocol_opened(facts->protocol))
+		return PG_REASON_MEMBER;
+	return pg_decide_host(header, facts, pg_decide_entries(header, slot, facts));
 }

@@ -25,6 +25,7 @@
 #define PG_FACT_SYN		 (1U << 10) /* first segment of an outbound TCP connection */
 #define PG_FACT_FOREIGN_LISTENER (1U << 11) /* another Environment's DNS listener receives it */
 #define PG_FACT_UNSERVED	 (1U << 12) /* LISTENER, where none has been opened yet */
+#define PG_FACT_MEMBER		 (1U << 13) /* the destination is another member's */
 
 struct pg_facts {
 	__u64 netns;		      /* cookie of the socket's namespace; 0 if not known */

@@ -64,6 +64,32 @@ enum pg_receiver {
 	PG_RECEIVER_OTHER, /* somebody else's, or not known */
 };
 
+/* Whether the receiver is another member's of the Environment. */
+static __always_inline bool pg_is_members(struct bpf_sock *receiver, const struct pg_header *header)
+{
+	for (__u32 level = 1; level <= PG_MEMBER_LEVEL_MAX; level++) {
+		__u64 id = bpf_sk_ancestor_cgroup_id(receiver, level);
+		const struct pg_member *member;
+
+		if (!id)
+			return false;
+		member = bpf_map_lookup_elem(&pg_members, &id);
+		if (member)
+			return member->env_id == header->env_id;
+	}
+	return false;
+}
+
+/* Whether the destination is an address of a member in another network namespace. */
+static __always_inline bool pg_is_member_address(const struct pg_header *header,
+						 const struct pg_addr *addr)
+{
+	struct pg_member_address key = {.env_id = header->env_id, .addr = *addr};
+
+	return header->flags & PG_HEADER_MEMBER_ADDRESSES &&
+	       bpf_map_lookup_elem(&pg_member_addresses, &key);
+}
+
 static __always_inline enum pg_receiver pg_receiver_of(struct bpf_sock *receiver,
 						       const struct pg_header *header)
 {
@@ -71,6 +97,8 @@ static __always_inline enum pg_receiver pg_receiver_of(struct bpf_sock *receiver
 	struct pg_dns_listener *listener;
 
 	if (bpf_sk_ancestor_cgroup_id(receiver, header->level) == header->cgroup_id)
+		return PG_RECEIVER_OWN;
+	if (header->flags & PG_HEADER_MEMBERS && pg_is_members(receiver, header))
 		return PG_RECEIVER_OWN;
 	listener = bpf_sk_storage_get(&pg_dns_listeners, receiver, NULL, 0);
 	if (listener && listener->env_id == header->env_id)

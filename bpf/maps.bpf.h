@@ -40,6 +40,14 @@ struct {
 } pg_members SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_MEMBERS_TOTAL_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pg_member_address);
+	__type(value, __u8);
+} pg_member_addresses SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE);
 	__type(key, __u64);
 	__type(value, struct pg_counters);

@@ -70,19 +70,21 @@ static __always_inline void pg_read_receiver(struct __sk_buff *skb, const struct
 	}
 }
 
-static __always_inline void
-pg_read_egress_facts(struct __sk_buff *skb, const struct pg_header *header, struct pg_facts *facts)
+/* What the packet alone does not tell. */
+static __always_inline void pg_read_egress_facts(struct __sk_buff *skb,
+						 const struct pg_header *header,
+						 struct pg_facts *facts,
+						 const struct pg_packet *packet)
 {
-	struct pg_packet packet = {};
-
-	pg_read_packet(skb, true, facts, &packet);
-	pg_read_socket(skb, facts, &packet);
+	pg_read_socket(skb, facts, packet);
 	if (pg_source_is_own(skb, header, facts))
 		facts->bits |= PG_FACT_OWN_SOURCE;
 	if (facts->defect)
 		return;
 	if (skb->ifindex == PG_IFINDEX_LOOPBACK)
 		pg_read_receiver(skb, header, facts);
+	else if (pg_is_member_address(header, &facts->remote))
+		facts->bits |= PG_FACT_MEMBER;
 }
 
 /* A query for the listener that user space is about to open. */
@@ -105,14 +107,17 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 	/* A forged source on lo could open a flow, so lo has none. */
 	bool flows = skb->ifindex != PG_IFINDEX_LOOPBACK, udp;
 	struct pg_facts facts = {};
+	struct pg_packet packet = {};
 	struct pg_flow *flow = NULL;
 	enum pg_reason reason;
 
+	pg_read_packet(skb, true, &facts, &packet);
 	if (!view->valid) {
 		pg_count(counters, PG_COUNT_PACKET, PG_REASON_NO_POLICY);
+		pg_report_denied(view, &facts, PG_COUNT_PACKET, PG_REASON_NO_POLICY, counters);
 		return PG_HOOK_DENY;
 	}
-	pg_read_egress_facts(skb, view->header, &facts);
+	pg_read_egress_facts(skb, view->header, &facts, &packet);
 	udp = facts.protocol == IPPROTO_UDP && !facts.defect;
 	if (flows && udp) {
 		flow = pg_flow_lookup(view->header, &facts);
@@ -129,6 +134,7 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 			pg_flow_record_hidden(view, &facts, counters);
 		return PG_HOOK_ALLOW;
 	}
+	pg_report_denied(view, &facts, PG_COUNT_PACKET, reason, counters);
 	if (pg_is_stranded(skb, &facts))
 		pg_report(view, &facts, PG_EVENT_STRANDED, reason, counters);
 	return PG_HOOK_DENY;
@@ -221,8 +227,6 @@ static __always_inline bool pg_read_sockaddr_facts(struct bpf_sock_addr *ctx, en
 	struct bpf_sock *sk = ctx->sk;
 	bool local;
 
-	facts->remote_port = ctx->user_port;
-	facts->protocol = ctx->protocol == PG_IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
 	facts->netns = bpf_get_netns_cookie(ctx);
 	if (what == PG_COUNT_SENDMSG && facts->protocol == IPPROTO_UDP && sk &&
 	    pg_is_mapped_peer(sk, facts))
@@ -239,6 +243,8 @@ static __always_inline bool pg_read_sockaddr_facts(struct bpf_sock_addr *ctx, en
 	local = pg_is_local_destination(header, &facts->remote);
 	if (local && pg_listener_is_own(ctx, header, facts))
 		facts->bits |= PG_FACT_LOOPBACK;
+	if (pg_is_member_address(header, &facts->remote))
+		facts->bits |= PG_FACT_MEMBER;
 	return local;
 }
 
@@ -265,6 +271,8 @@ static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx, const st
 	enum pg_reason reason = PG_REASON_NO_POLICY;
 	bool local = false;
 
+	facts->remote_port = ctx->user_port;
+	facts->protocol = ctx->protocol == PG_IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
 	if (view->valid) {
 		local = pg_read_sockaddr_facts(ctx, what, view, facts);
 		reason = pg_decide(view, facts);
@@ -277,7 +285,10 @@ static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx, const st
 		pg_dns_ask(ctx, view, facts, counters);
 	else
 		facts->bits &= ~PG_FACT_LISTENER;
-	return pg_count(counters, what, reason) == PG_ALLOW ? PG_HOOK_ALLOW : PG_HOOK_DENY;
+	if (pg_count(counters, what, reason) == PG_ALLOW)
+		return PG_HOOK_ALLOW;
+	pg_report_denied(view, facts, what, reason, counters);
+	return PG_HOOK_DENY;
 }
 
 static __always_inline int pg_judge_sockaddr4(struct bpf_sock_addr *ctx, enum pg_count what)

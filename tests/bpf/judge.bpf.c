@@ -92,7 +92,8 @@ int judge_path(struct __sk_buff *skb)
 	if (!taken)
 		return PG_HOOK_ALLOW;
 	pg_view_fill(&view, &taken->header, taken->word);
-	pg_read_egress_facts(skb, &taken->header, &facts);
+	pg_read_packet(skb, true, &facts, &packet);
+	pg_read_egress_facts(skb, &taken->header, &facts, &packet);
 	judge_put(taken, &facts, &packet);
 	taken->reason = pg_decide(&view, &facts);
 	return PG_HOOK_ALLOW;

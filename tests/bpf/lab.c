@@ -169,8 +169,31 @@ static void fill_table(int fd, enum pg_table table, const struct model_prefix *p
 		fail("filling a table");
 }
 
+static void fill_host(struct lab *lab)
+{
+	const int addresses = bpf_map__fd(lab->skeleton->maps.pg_host_addresses);
+	const int ports = bpf_map__fd(lab->skeleton->maps.pg_host_ports);
+	const uint8_t present = 1;
+
+	clear(addresses);
+	clear(ports);
+	for (size_t i = 0; i < lab->host.count; i++) {
+		const struct pg_addr addr = lab_address(&lab->host.list[i]);
+
+		if (bpf_map_update_elem(addresses, &addr, &present, BPF_ANY))
+			fail("filling the host's addresses");
+	}
+	for (size_t i = 0; i < lab->host.port_count; i++) {
+		const __be16 port = htons(lab->host.ports[i]);
+
+		if (bpf_map_update_elem(ports, &port, &present, BPF_ANY))
+			fail("filling the host's ports");
+	}
+}
+
 void lab_fill(struct lab *lab)
 {
+	fill_host(lab);
 	for (size_t i = 0; i < LAB_SETS; i++) {
 		for (size_t j = 0; j < PG_TABLE_COUNT; j++) {
 			const struct model_table *table = &lab->sets[i].tables[j];
@@ -244,7 +267,8 @@ static struct pg_header make_header(const struct lab *lab, const struct model_po
 		.env_id = LAB_ENV_ID,
 		.cgroup_id = LAB_ENV_ID,
 		.flags = (policy->check_source ? PG_HEADER_CHECK_SOURCE : 0U) |
-			 (policy->check_lo_source ? PG_HEADER_CHECK_LO_SOURCE : 0U),
+			 (policy->check_lo_source ? PG_HEADER_CHECK_LO_SOURCE : 0U) |
+			 (policy->host ? PG_HEADER_HOST_PORTS : 0U),
 		.ceiling_tables = table_bits(policy->ceiling_named),
 	};
 
@@ -288,6 +312,7 @@ struct pg_facts lab_facts(const struct model_facts *facts)
 		{facts->inbound, PG_FACT_INBOUND},
 		{facts->reset, PG_FACT_RESET},
 		{facts->loopback, PG_FACT_LOOPBACK},
+		{facts->member, PG_FACT_MEMBER},
 		{facts->established, PG_FACT_ESTABLISHED},
 	};
 	struct pg_facts out = {

@@ -29,6 +29,7 @@ struct lab {
 	/* Written by the test, put into the maps by lab_fill(). */
 	struct model_set sets[LAB_SETS];
 	struct model_learned learned[LAB_LEARNED];
+	struct model_host host;
 	int table_fds[LAB_SETS][PG_TABLE_COUNT];
 	int learned_fds[LAB_LEARNED];
 };

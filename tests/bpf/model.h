@@ -43,6 +43,12 @@ struct model_learned {
 	bool expired[MODEL_LIST_MAX];
 };
 
+struct model_host {
+	size_t count, port_count;
+	struct model_address list[MODEL_LIST_MAX];
+	uint16_t ports[MODEL_LIST_MAX];
+};
+
 struct model_phase {
 	unsigned int mode;
 	const struct model_set *set;
@@ -61,6 +67,8 @@ struct model_policy {
 	const struct model_set *ceiling;
 	bool ceiling_named[PG_TABLE_COUNT];
 	bool check_source, check_lo_source; /* of every packet; of those to lo */
+	const struct model_host
+		*host; /* of whose addresses only the ports are open; NULL: no limit */
 };
 
 enum model_defect {
@@ -76,7 +84,7 @@ struct model_facts {
 	bool on_lo;  /* the packet's device is lo */
 	bool ipv6_header;
 	bool kernel_nd, listener, foreign_listener, own_source, accepted, inbound, reset, loopback,
-		established;
+		member, established;
 	enum model_defect defect;
 	struct model_address remote;
 	uint16_t remote_port;

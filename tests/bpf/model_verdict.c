@@ -219,21 +219,51 @@ static enum pg_reason rule_learned(const struct model_learned *learned,
 	return PG_REASON_NOT_ALLOWED;
 }
 
+static enum pg_reason rule_list(const struct model_policy *policy, const struct model_facts *facts)
+{
+	const struct model_phase *phase = &policy->phases[policy->phase];
+
+	if (set_covers(phase->set, phase->named, &facts->remote))
+		return PG_REASON_ENTRY;
+	return rule_learned(phase->learned, facts);
+}
+
+/* What a list opens of the host's own addresses. */
+static bool is_closed_on_host(const struct model_host *host, const struct model_facts *facts)
+{
+	bool on_host = false;
+
+	if (!host)
+		return false;
+	for (size_t i = 0; i < host->count; i++)
+		on_host |= same(&host->list[i], &facts->remote);
+	for (size_t i = 0; i < host->port_count; i++)
+		if (host->ports[i] == facts->remote_port)
+			return false;
+	return on_host;
+}
+
 /* Rule 9 and 10 */
 static enum pg_reason rule_destination(const struct model_policy *policy,
 				       const struct model_facts *facts)
 {
 	const struct model_phase *phase = &policy->phases[policy->phase];
 
+	enum pg_reason reason;
+
 	if (has_odd_form(facts))
 		return PG_REASON_ADDRESS_FORM;
+	if (facts->member && opened_by_entries(facts->protocol))
+		return PG_REASON_MEMBER;
 	if (phase->mode == PG_MODE_NO_NETWORK)
 		return PG_REASON_NOT_ALLOWED;
 	if (!opened_by_entries(facts->protocol))
 		return PG_REASON_PROTOCOL;
-	if (set_covers(phase->set, phase->named, &facts->remote))
-		return PG_REASON_ENTRY;
-	return rule_learned(phase->learned, facts);
+	reason = rule_list(policy, facts);
+	if (reason == PG_REASON_ENTRY || reason == PG_REASON_LEARNED ||
+	    reason == PG_REASON_DRAINING)
+		return is_closed_on_host(policy->host, facts) ? PG_REASON_OPERATOR : reason;
+	return reason;
 }
 
 enum pg_reason model_judge(const struct model_policy *policy, const struct model_facts *facts)

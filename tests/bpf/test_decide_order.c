@@ -215,6 +215,17 @@ static void draining(struct situation *s)
 	s->facts.established = true;
 }
 
+static void member(struct situation *s)
+{
+	s->facts.member = true;
+}
+
+static void host(struct situation *s)
+{
+	entry(s);
+	s->policy.host = &s->lab->host;
+}
+
 static void expired(struct situation *s)
 {
 	in_force(s)->learned = &s->lab->learned[LEARNED_EXPIRED];
@@ -259,8 +270,10 @@ static const struct trigger {
 	{"reset", PG_REASON_RESET, reset, CLAIM_REPLY},
 	{"loopback", PG_REASON_LOOPBACK, loopback, 0},
 	{"address-form", PG_REASON_ADDRESS_FORM, address_form, 0},
+	{"member", PG_REASON_MEMBER, member, CLAIM_PROTOCOL},
 	{"no-network", PG_REASON_NOT_ALLOWED, no_network, CLAIM_MODE},
 	{"protocol", PG_REASON_PROTOCOL, protocol, CLAIM_PROTOCOL},
+	{"host", PG_REASON_OPERATOR, host, CLAIM_SET},
 	{"entry", PG_REASON_ENTRY, entry, CLAIM_SET},
 	{"learned", PG_REASON_LEARNED, learned, CLAIM_LEARNED},
 	{"draining", PG_REASON_DRAINING, draining, CLAIM_LEARNED},
@@ -316,6 +329,10 @@ static void fill(struct lab *lab)
 	everything->tables[PG_TABLE_PREFIX4].count = 1;
 	everything->tables[PG_TABLE_PREFIX6].list[0].address = lab_parse("::");
 	everything->tables[PG_TABLE_PREFIX6].count = 1;
+	lab->host.count = 1;
+	lab->host.list[0] = lab_parse(remotes[0]);
+	lab->host.port_count = 1;
+	lab->host.ports[0] = 443;
 	for (size_t i = LEARNED_VALID; i <= LEARNED_EXPIRED; i++) {
 		lab->learned[i].count = 2;
 		for (size_t j = 0; j < 2; j++) {

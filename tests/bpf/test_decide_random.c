@@ -70,6 +70,12 @@ static void fill_world(struct rng *rng, struct lab *lab)
 			fill_table(rng, (enum pg_table)j, &lab->sets[i].tables[j]);
 	for (size_t i = 0; i < LAB_LEARNED; i++)
 		fill_learned(rng, &lab->learned[i]);
+	lab->host.count = rng_below(rng, 4);
+	for (size_t i = 0; i < lab->host.count; i++)
+		lab->host.list[i] = any_address(rng);
+	lab->host.port_count = rng_below(rng, 3);
+	for (size_t i = 0; i < lab->host.port_count; i++)
+		lab->host.ports[i] = RNG_PICK(rng, ports);
 	lab_fill(lab);
 }
 
@@ -111,6 +117,7 @@ static struct model_policy any_policy(struct rng *rng, struct lab *lab)
 		policy.phases[i] = any_phase(rng, lab);
 		policy.idle[i] = any_phase(rng, lab);
 	}
+	policy.host = rng_one_in(rng, 3) ? &lab->host : NULL;
 	policy.ceiling = any_set(rng, lab);
 	if (rng_one_in(rng, 4))
 		for (size_t j = 0; j < PG_TABLE_COUNT; j++)
@@ -131,6 +138,7 @@ static struct model_facts any_facts(struct rng *rng)
 		.inbound = rng_one_in(rng, rare),
 		.reset = rng_one_in(rng, rare),
 		.loopback = rng_one_in(rng, rare),
+		.member = rng_one_in(rng, rare),
 		.established = rng_one_in(rng, 2),
 		.remote = any_address(rng),
 		.remote_port = RNG_PICK(rng, ports),

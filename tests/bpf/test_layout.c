@@ -42,6 +42,8 @@ static const struct layout layouts[] = {
 	 PG_ENVIRONMENT_MAX, "__u32", "pg_state", 0, 0, 0},
 	{"pg_members", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_member),
 	 PG_MEMBERS_TOTAL_MAX, "__u64", "pg_member", 0, 0, 0},
+	{"pg_member_addresses", BPF_MAP_TYPE_HASH, sizeof(struct pg_member_address), sizeof(__u8),
+	 PG_MEMBERS_TOTAL_MAX, "pg_member_address", "__u8", 0, 0, 0},
 	{"pg_host_addresses", BPF_MAP_TYPE_HASH, sizeof(struct pg_addr), sizeof(__u8),
 	 PG_HOST_ADDRESS_MAX, "pg_addr", "__u8", 0, 0, 0},
 	{"pg_host_ports", BPF_MAP_TYPE_HASH, sizeof(__be16), sizeof(__u8), PG_HOST_PORT_MAX,
@@ -92,11 +94,12 @@ static const struct {
 	{ \
 #name, sizeof(struct name) \
 	}
-	STRUCT(pg_header),     STRUCT(pg_phase_slot),	STRUCT(pg_endpoint),
-	STRUCT(pg_addr),       STRUCT(pg_counters),	STRUCT(pg_flow_key),
-	STRUCT(pg_dns_socket), STRUCT(pg_dns_listener), STRUCT(pg_dns_served_key),
-	STRUCT(pg_flow),       STRUCT(pg_mark),		STRUCT(pg_own_key),
-	STRUCT(pg_state),      STRUCT(pg_member),	STRUCT(pg_event_budget),
+	STRUCT(pg_header),	 STRUCT(pg_phase_slot),	  STRUCT(pg_endpoint),
+	STRUCT(pg_addr),	 STRUCT(pg_counters),	  STRUCT(pg_flow_key),
+	STRUCT(pg_dns_socket),	 STRUCT(pg_dns_listener), STRUCT(pg_dns_served_key),
+	STRUCT(pg_flow),	 STRUCT(pg_mark),	  STRUCT(pg_own_key),
+	STRUCT(pg_state),	 STRUCT(pg_member),	  STRUCT(pg_member_address),
+	STRUCT(pg_event_budget),
 #undef STRUCT
 };
 

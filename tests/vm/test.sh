@@ -23,9 +23,10 @@ fi
 /vm_smoke /phasegate || status=1
 
 # The programs' own tests of what this kernel has to do for them: close connections on request,
-# redirect DNS, tell connected sockets from others, switch states, and keep pinned maps.
+# redirect DNS, tell connected sockets from others, switch states, keep pinned maps, tell members
+# from strangers, and guard what has no Environment.
 for program in sockets_close bpf_dns bpf_dns_waits bpf_dns_recverr bpf_draining bpf_state \
-	bpf_pins; do
+	bpf_pins bpf_members bpf_guard; do
 	if "/$program"; then
 		echo "ok     $program"
 	else

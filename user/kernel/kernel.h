@@ -91,7 +91,16 @@ int pg_header_clear(struct pg_kernel *kernel, uint64_t cgroup_id,
 int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id, unsigned int level,
 		  struct pg_error *err) PG_MUST_CHECK;
 void pg_member_remove(struct pg_kernel *kernel, uint64_t cgroup_id);
-/* Removes all of the Environment's. */
+/*
+ * For headers with PG_HEADER_MEMBER_ADDRESSES: what members send to the address is open, in
+ * no-network too. Only an address that a trusted runtime has given to a member, in a namespace of
+ * that one's own, and for as long as it has it.
+ */
+int pg_member_address_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
+			  struct pg_error *err) PG_MUST_CHECK;
+void pg_member_address_remove(struct pg_kernel *kernel, uint64_t env_id,
+			      const struct pg_addr *addr);
+/* Removes all of the Environment's, members and their addresses. */
 void pg_members_forget(struct pg_kernel *kernel, uint64_t env_id);
 
 /* Of one member; sums over the CPUs. */

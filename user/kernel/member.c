@@ -10,6 +10,8 @@
 
 #include <phasegate/abi/member.h>
 
+#include "net/addr.h"
+
 static int members_fd(const struct pg_kernel *kernel)
 {
 	return bpf_map__fd(kernel->skeleton->maps.pg_members);
@@ -36,11 +38,53 @@ void pg_member_remove(struct pg_kernel *kernel, uint64_t cgroup_id)
 	bpf_map_delete_elem(members_fd(kernel), &cgroup_id);
 }
 
+static int addresses_fd(const struct pg_kernel *kernel)
+{
+	return bpf_map__fd(kernel->skeleton->maps.pg_member_addresses);
+}
+
+int pg_member_address_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
+			  struct pg_error *err)
+{
+	const struct pg_member_address key = {.env_id = env_id, .addr = *addr};
+	const uint8_t present = 1;
+	char text[PG_ADDR_TEXT];
+
+	if (bpf_map_update_elem(addresses_fd(kernel), &key, &present, BPF_ANY))
+		return pg_fail_errno(err, -errno, "recording the address %s of a member",
+				     pg_addr_format(addr, text));
+	return 0;
+}
+
+void pg_member_address_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr)
+{
+	const struct pg_member_address key = {.env_id = env_id, .addr = *addr};
+
+	bpf_map_delete_elem(addresses_fd(kernel), &key);
+}
+
+static void forget_addresses(struct pg_kernel *kernel, uint64_t env_id)
+{
+	const int map = addresses_fd(kernel);
+	struct pg_member_address key, next, *previous = NULL;
+
+	/* A key deleted meanwhile makes the walk start again; the table's size bounds it. */
+	for (size_t i = 0; i < 2UL * PG_MEMBERS_TOTAL_MAX; i++) {
+		if (bpf_map_get_next_key(map, previous, &next))
+			break;
+		if (next.env_id == env_id && !bpf_map_delete_elem(map, &next))
+			continue;
+		key = next;
+		previous = &key;
+	}
+}
+
 void pg_members_forget(struct pg_kernel *kernel, uint64_t env_id)
 {
 	uint64_t key, next, *previous = NULL;
 	struct pg_member member;
 
+	forget_addresses(kernel, env_id);
 	/* A key deleted meanwhile makes the walk start again; the table's size bounds it. */
 	for (size_t i = 0; i < 2UL * PG_MEMBERS_TOTAL_MAX; i++) {
 		if (bpf_map_get_next_key(members_fd(kernel), previous, &next))

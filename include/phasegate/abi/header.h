@@ -22,18 +22,20 @@
 #define PG_PORT_DNS 53
 
 /* pg_header.flags */
-#define PG_HEADER_CHECK_SOURCE	  (1U << 0) /* deny packets whose source is not in pg_own */
-#define PG_HEADER_DNS_LISTENER	  (1U << 1) /* .listener is set; see PG_PHASE_DNS_REDIRECT */
-#define PG_HEADER_GUARD		  (1U << 2) /* reserved: a tc guard is on the veth */
-#define PG_HEADER_DENY_INBOUND	  (1U << 3) /* reserved: refuse flows opened from outside */
-#define PG_HEADER_AUDIT		  (1U << 4) /* reserved: report denials without enforcing */
+#define PG_HEADER_CHECK_SOURCE	   (1U << 0) /* deny packets whose source is not in pg_own */
+#define PG_HEADER_DNS_LISTENER	   (1U << 1) /* .listener is set; see PG_PHASE_DNS_REDIRECT */
+#define PG_HEADER_GUARD		   (1U << 2) /* reserved: a tc guard is on the veth */
+#define PG_HEADER_DENY_INBOUND	   (1U << 3) /* reserved: refuse flows opened from outside */
+#define PG_HEADER_AUDIT		   (1U << 4) /* reserved: report denials without enforcing */
 /* The same for packets on their way to lo only, where the destination is an own address as well:
  * what the kernel answers to a forged source there would leave unjudged. */
-#define PG_HEADER_CHECK_LO_SOURCE (1U << 5)
-#define PG_HEADER_MEMBERS	  (1U << 6) /* what is sent to other members on loopback is within */
-#define PG_HEADER_EVENTS	  (1U << 7) /* report denials: PG_EVENT_DENIED */
+#define PG_HEADER_CHECK_LO_SOURCE  (1U << 5)
+#define PG_HEADER_MEMBERS	   (1U << 6) /* what is sent to other members on loopback is within */
+#define PG_HEADER_EVENTS	   (1U << 7) /* report denials: PG_EVENT_DENIED */
+#define PG_HEADER_MEMBER_ADDRESSES (1U << 9) /* pg_member_addresses are open, outside public too \
+					      */
 /* Outside public, an entry opens only pg_host_ports on pg_host_addresses. */
-#define PG_HEADER_HOST_PORTS	  (1U << 8)
+#define PG_HEADER_HOST_PORTS	   (1U << 8)
 
 /* pg_phase_slot.flags */
 #define PG_PHASE_DNS_REDIRECT (1U << 0) /* what is meant for port 53 goes to .listener only */

@@ -39,7 +39,8 @@ enum pg_verdict {
 	X(DRAINING, 20, PG_ALLOW, "draining", "open connection to an expired learned address") \
 	X(EXPIRED, 21, PG_DENY, "expired", "the learned address has expired") \
 	X(NOT_ALLOWED, 22, PG_DENY, "not-allowed", "the phase does not allow the destination") \
-	X(INGRESS, 23, PG_ALLOW, "ingress", "a packet that came in")
+	X(INGRESS, 23, PG_ALLOW, "ingress", "a packet that came in") \
+	X(MEMBER, 24, PG_ALLOW, "member", "an address of another member of the Environment")
 
 enum pg_reason {
 #define PG_X(symbol, value, verdict, name, text) PG_REASON_##symbol = value,
@@ -47,7 +48,7 @@ enum pg_reason {
 #undef PG_X
 };
 
-#define PG_REASON_COUNT 24
+#define PG_REASON_COUNT 25
 
 /* The verdict of a reason, as a bit mask, so that both sides derive it from the one list. */
 #define PG_X(symbol, value, verdict, name, text) | ((__u32)(verdict) << (value))
