@@ -83,7 +83,7 @@ int pg_attachment_pin(const struct pg_attachment *attachment, enum pg_hook hook,
 		      const char *directory, struct pg_error *err)
 {
 	char path[PATH_MAX];
-	int error = pg_pin_path(path, directory, pg_hook_name(hook), err);
+	int error = pg_pins_join(path, directory, pg_hook_name(hook), err);
 
 	if (error)
 		return error;
@@ -115,7 +115,7 @@ static int open_link(const char *directory, enum pg_hook hook, uint64_t cgroup_i
 {
 	pg_autoclose int fd = -1;
 	char path[PATH_MAX];
-	int error = pg_pin_path(path, directory, pg_hook_name(hook), err);
+	int error = pg_pins_join(path, directory, pg_hook_name(hook), err);
 
 	if (error)
 		return error;

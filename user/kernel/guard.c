@@ -43,7 +43,7 @@ static void free_guard(struct guard_bpf **guard)
 static int pin(int fd, const char *directory, const char *name, struct pg_error *err)
 {
 	char path[PATH_MAX];
-	int error = pg_pin_path(path, directory, name, err);
+	int error = pg_pins_join(path, directory, name, err);
 
 	if (!error && bpf_obj_pin(fd, path))
 		error = pg_fail_errno(err, -errno, "pinning %s", path);
@@ -105,10 +105,10 @@ static int open_admitted(const char *pins, int *ret_fd, struct pg_error *err)
 	struct bpf_map_info info = {};
 	__u32 size = sizeof(info);
 	pg_autoclose int fd = -1;
-	int error = pg_pin_path(directory, pins, PG_GUARD_PINS, err);
+	int error = pg_pins_join(directory, pins, PG_GUARD_PINS, err);
 
 	if (!error)
-		error = pg_pin_path(path, directory, ADMITTED, err);
+		error = pg_pins_join(path, directory, ADMITTED, err);
 	if (error)
 		return error;
 	fd = bpf_obj_get(path);
@@ -131,7 +131,7 @@ static bool is_attached(const char *directory, enum guard_hook hook, uint64_t cg
 	pg_autoclose int fd = -1;
 	char path[PATH_MAX];
 
-	if (pg_pin_path(path, directory, guard_names[hook], NULL))
+	if (pg_pins_join(path, directory, guard_names[hook], NULL))
 		return false;
 	fd = bpf_obj_get(path);
 	return fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &size) &&
@@ -146,7 +146,7 @@ int pg_guard_check(const char *pins, uint64_t cgroup_id, bool *ret_in_force, str
 	bool in_force = !error;
 
 	if (!error || error == -ENOENT)
-		error = pg_pin_path(directory, pins, PG_GUARD_PINS, err);
+		error = pg_pins_join(directory, pins, PG_GUARD_PINS, err);
 	if (error)
 		return error;
 	for (size_t i = 0; i < GUARD_COUNT; i++)
@@ -169,10 +169,10 @@ static int replace(const char *pins, int cgroup_fd, const uint64_t *admitted, si
 		   struct pg_error *err)
 {
 	char directory[PATH_MAX], new[PATH_MAX];
-	int error = pg_pin_path(directory, pins, PG_GUARD_PINS, err);
+	int error = pg_pins_join(directory, pins, PG_GUARD_PINS, err);
 
 	if (!error)
-		error = pg_pin_path(new, pins, NEW_GUARD_PINS, err);
+		error = pg_pins_join(new, pins, NEW_GUARD_PINS, err);
 	if (!error)
 		error = pg_pins_remove(new, err);
 	if (!error)
@@ -208,12 +208,12 @@ int pg_guard_install(const char *pins, int cgroup_fd, const uint64_t *admitted, 
 int pg_guard_remove(const char *pins, struct pg_error *err)
 {
 	char path[PATH_MAX];
-	int error = pg_pin_path(path, pins, PG_GUARD_PINS, err);
+	int error = pg_pins_join(path, pins, PG_GUARD_PINS, err);
 
 	if (!error)
 		error = pg_pins_remove(path, err);
 	if (!error)
-		error = pg_pin_path(path, pins, NEW_GUARD_PINS, err);
+		error = pg_pins_join(path, pins, NEW_GUARD_PINS, err);
 	return error ? error : pg_pins_remove(path, err);
 }
 

@@ -24,8 +24,8 @@
 /* Where a process that makes them collects them. */
 #define NEW_DIRECTORY  "+new"
 
-int pg_pin_path(char path[static PATH_MAX], const char *directory, const char *name,
-		struct pg_error *err)
+int pg_pins_join(char path[static PATH_MAX], const char *directory, const char *name,
+		 struct pg_error *err)
 {
 	if (snprintf(path, PATH_MAX, "%s/%s", directory, name) >= PATH_MAX)
 		return pg_fail(err, -ENAMETOOLONG, "the pin path below %s is too long", directory);
@@ -81,7 +81,7 @@ static int adopt_map(struct bpf_map *map, const char *directory, struct pg_error
 {
 	pg_autoclose int fd = -1;
 	char path[PATH_MAX];
-	int error = pg_pin_path(path, directory, bpf_map__name(map), err);
+	int error = pg_pins_join(path, directory, bpf_map__name(map), err);
 
 	if (error)
 		return error;
@@ -109,7 +109,7 @@ int pg_maps_adopt(struct pg_kernel *kernel, const char *pins, bool *ret_adopted,
 	int error = look_for_maps(pins, &found, err);
 
 	if (!error)
-		error = pg_pin_path(directory, pins, MAPS_DIRECTORY, err);
+		error = pg_pins_join(directory, pins, MAPS_DIRECTORY, err);
 	if (error)
 		return error;
 	bpf_object__for_each_map(map, kernel->skeleton->obj)
@@ -132,7 +132,7 @@ static int make_directory(const char *path, struct pg_error *err)
 static int pin_map(const struct bpf_map *map, const char *directory, struct pg_error *err)
 {
 	char path[PATH_MAX];
-	int error = pg_pin_path(path, directory, bpf_map__name(map), err);
+	int error = pg_pins_join(path, directory, bpf_map__name(map), err);
 
 	if (error)
 		return error;
@@ -145,10 +145,10 @@ int pg_maps_pin(struct pg_kernel *kernel, const char *pins, struct pg_error *err
 {
 	char directory[PATH_MAX], new[PATH_MAX];
 	struct bpf_map *map;
-	int error = pg_pin_path(new, pins, NEW_DIRECTORY, err);
+	int error = pg_pins_join(new, pins, NEW_DIRECTORY, err);
 
 	if (!error)
-		error = pg_pin_path(directory, pins, MAPS_DIRECTORY, err);
+		error = pg_pins_join(directory, pins, MAPS_DIRECTORY, err);
 	/* Of a process that was killed before the rename. */
 	if (!error)
 		error = pg_pins_remove(new, err);
@@ -174,7 +174,7 @@ int pg_maps_pin(struct pg_kernel *kernel, const char *pins, struct pg_error *err
 int pg_kernel_unpin(const char *pins, struct pg_error *err)
 {
 	char directory[PATH_MAX];
-	int error = pg_pin_path(directory, pins, MAPS_DIRECTORY, err);
+	int error = pg_pins_join(directory, pins, MAPS_DIRECTORY, err);
 
 	return error ? error : pg_pins_remove(directory, err);
 }

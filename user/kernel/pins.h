@@ -7,5 +7,5 @@
 #include "base/error.h"
 
 /* directory/name */
-int pg_pin_path(char path[static PATH_MAX], const char *directory, const char *name,
-		struct pg_error *err) PG_MUST_CHECK;
+int pg_pins_join(char path[static PATH_MAX], const char *directory, const char *name,
+		 struct pg_error *err) PG_MUST_CHECK;
