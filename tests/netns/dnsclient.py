@@ -232,6 +232,12 @@ def open_stream(label, address, port=PORT):
     return {"errno": "", "us": (time.monotonic() - started) * 1e6}
 
 
+def listen(label, address="127.0.0.1"):
+    """Listens at a port of the kernel's choice."""
+    _kept[label] = socket.create_server((address, 0))
+    return {"port": _kept[label].getsockname()[1]}
+
+
 def open_datagrams(label, address, port=PORT):
     made = _socket(address, socket.SOCK_DGRAM)
     _kept[label] = made

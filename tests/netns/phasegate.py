@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import tempfile
+import time
 
 BINARY = os.environ.get("PHASEGATE_BINARY", "phasegate")
 PROBE = os.environ.get("PHASEGATE_PROBE", "probe")
@@ -96,15 +97,16 @@ class Run:
         """Waits until the process has stopped itself (True) or ended (False)."""
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         try:
-            for _ in range(64):
+            deadline = time.monotonic() + limit
+            while time.monotonic() < deadline:
                 pid, status = os.waitpid(self.pid, os.WUNTRACED | os.WNOHANG)
                 if pid and os.WIFSTOPPED(status):
                     return True
                 if pid:
                     self.process.returncode = os.waitstatus_to_exitcode(status)
                     return False
-                if not signal.sigtimedwait({signal.SIGCHLD}, limit):
-                    break
+                # Another thread may have got the signal: so this wait has an end of its own.
+                signal.sigtimedwait({signal.SIGCHLD}, 0.05)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         self.kill()

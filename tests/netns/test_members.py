@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Environments with several members, members that are running already, processes that survive a
+phase, and the ways in which an Environment ends."""
+
+import os
+
+import cgroups
+from harness import main
+from keeper import PARENT, isolate
+from lab import A4, A6, B4, D4
+from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
+from test_adopt import WWW, AdoptTest
+
+TEXT = policy(setup=allowlist(A4), run=allowlist(B4), verifier=NO_NETWORK)
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
+
+
+class Members(AdoptTest):
+    def members(self, *names):
+        return [self.make_cgroup(name) for name in names]
+
+    def client_in(self, cgroup):
+        return self.inside({"member": cgroup})
+
+    def test_one_write_switches_all(self):
+        """At different depths; adopted, too."""
+        outer, = self.members("outer")
+        deep = outer + "/deep"
+        os.mkdir(cgroups.path_of(deep))
+        other, = self.members("other")
+        keeper = self.keeper()
+        self.create(keeper, deep, other, text=TEXT)
+        clients = [self.client_in(deep), self.client_in(other)]
+        for client in clients:
+            self.assertEqual(self.reachable(client), {A4})
+        keeper("switch", "run")
+        for client in clients:
+            self.assertEqual(self.reachable(client), {B4})
+        keeper.kill()
+        keeper = self.keeper()
+        self.assertEqual(keeper("adopt", self.name)["generation"], 2)
+        self.assertEqual(keeper("update", policy(run=PUBLIC))["generation"], 3)
+        for client in clients:
+            self.assertEqual(self.reachable(client), {A4, B4, D4})
+        keeper("switch", "verifier")
+        keeper("update", TEXT)
+        for client in clients:
+            self.assertEqual(self.reachable(client), set())
+
+    def loopback(self, options, name):
+        one, two = self.members(name + "-one", name + "-two")
+        keeper = self.keeper()
+        self.create(keeper, one, two, text=policy(setup=NO_NETWORK), options=options)
+        server, client = self.client_in(one), self.client_in(two)
+        port = server("listen", "server")["port"]
+        found = client("open_stream", "stream", "127.0.0.1", port=port)["errno"]
+        keeper("destroy", "kill")
+        self.assertEqual(keeper.finish()[0], 0)
+        return found
+
+    def test_loopback_between_members(self):
+        self.assertEqual(self.loopback("-", "together"), "")
+        self.assertNotEqual(self.loopback("p", "apart"), "")
+
+    def test_attach_to_what_is_running(self):
+        """Connections that the phase does not allow are closed, the others go on."""
+        cgroup, = self.members("running")
+        client = self.client_in(cgroup)
+        self.assertEqual(self.reachable(client), {A4, B4, D4})
+        for name, address in (("a", A4), ("d", D4)):
+            self.assertEqual(client("open_stream", name, address)["errno"], "")
+        keeper = self.keeper()
+        self.assertEqual(keeper.refused("create", self.name, TEXT, "setup", "-", cgroup), "EBUSY")
+        self.create(keeper, cgroup, text=TEXT, options="a")
+        self.assertEqual(self.reachable(client), {A4})
+        self.assertEqual(client("send", "a", "goes-on-")["errno"], "")
+        self.assertIsNotNone(self.recorder.wait("goes-on-"))
+        self.assertNotEqual(client("send", "d", "closed-")["errno"], "")
+        keeper("destroy", "release")
+        self.assertEqual(self.reachable(client), {A4, B4, D4})
+        # Confined anew it does not begin with the old header.
+        self.create(keeper, cgroup, text=policy(setup=NO_NETWORK), options="a")
+        self.assertEqual(self.reachable(client), set())
+        keeper("destroy", "release")
+        self.assertEqual(keeper.finish()[0], 0)
+        self.assertIsNone(client.process.poll())
+
+    def test_refused(self):
+        keeper = self.keeper()
+        one, = self.members("one")
+        os.mkdir(cgroups.path_of(one + "/below"))
+        with open("/proc/self/cgroup", encoding="ascii") as file:
+            own = next(line.strip()[3:] for line in file if line.startswith("0::"))
+        for members, number in ((["/"], "EINVAL"), ([one, one + "/below"], "EINVAL"),
+                                ([one + "/nothing"], "ENOENT"), (["/../x"], "EINVAL"),
+                                ([f"/{PARENT}/a/b"], "EINVAL")):
+            with self.subTest(members=members):
+                self.assertEqual(keeper.refused("create", self.name, TEXT, "setup", "a", *members),
+                                 number)
+        if own != "/":
+            self.assertEqual(keeper.refused("create", self.name, TEXT, "setup", "a", own), "EBUSY")
+        self.create(keeper, one + "/below", text=TEXT)
+        self.assertEqual(keeper.refused("create", "another", TEXT, "setup", "a", one), "EBUSY")
+
+    def test_destroy(self):
+        keeper = self.keeper()
+        inside = self.inside(self.create(keeper, text=TEXT))
+        self.assertEqual(keeper.refused("destroy", "empty"), "EBUSY")
+        # Below the parent nothing has a network without an Environment.
+        self.assertEqual(keeper.refused("destroy", "release"), "EBUSY")
+        self.assertEqual(self.reachable(inside), {A4})
+        inside.finish()
+        self.wait_for(lambda: not cgroups.processes(cgroups.path_of(keeper("state")["member"])))
+        keeper("destroy", "empty")
+
+    def test_names(self):
+        """Names come with an update, and go."""
+        keeper = self.keeper()
+        inside = self.inside(self.create(keeper, text=TEXT))
+        self.assertEqual(self.reachable(inside), {A4})
+        keeper("update", policy(setup=allowlist(WWW)))
+        self.assert_resolves(inside, WWW, A6)
+        self.assert_connects(inside, A6)
+        self.assert_denied_name(inside, "secret.example.net")
+        keeper.kill()
+        keeper = self.keeper()
+        keeper("adopt", self.name)
+        self.assert_resolves_again(inside)
+        keeper("update", TEXT)
+        self.assert_refused(inside, A6)
+        self.assertEqual(self.reachable(inside), {A4})
+        self.assert_nothing_left_of_dns(inside)
+
+    def assert_nothing_left_of_dns(self, inside):
+        self.server.queries()
+        self.assertNotIn("addresses", inside("ask", D4, WWW, connected=True))
+        self.assertEqual(self.server.names(), [])
+
+    def test_a_policy_at_fault(self):
+        """An update that fails leaves the old one in force, and nothing else."""
+        keeper = self.keeper()
+        inside = self.inside(self.create(keeper, text=TEXT))
+        self.assertEqual(keeper.refused("update", '{"network_policy": "everything"}'), "EINVAL")
+        self.assertEqual(keeper("state")["generation"], 1)
+        self.assertEqual(self.reachable(inside), {A4})
+
+    def test_denials(self):
+        keeper = self.keeper()
+        inside = self.inside(self.create(keeper, text=TEXT, options="e"))
+        self.assert_refused(inside, D4)
+        self.wait_for(lambda: keeper("denials")["denials"] > 0)
+
+
+class Survivors(AdoptTest):
+    def test_kill(self):
+        """What was there before goes on; what was started later ends, with what it starts."""
+        keeper = self.keeper()
+        before = self.inside(self.create(keeper, text=TEXT))
+        now = str(self.later(keeper))
+        after = [self.inside(keeper("state")) for _ in range(3)]
+        listed = keeper("survivors", now, "list")["survivors"]
+        self.assertEqual({pid for pid, _, _ in listed}, {client("pid") for client in after})
+        self.assertEqual({cgroup for _, _, cgroup in listed}, {keeper("state")["member"]})
+        ended = keeper("survivors", now, "kill")["survivors"]
+        self.assertEqual(sorted(ended), sorted(listed))
+        for client in after:
+            self.assertEqual(client.process.wait(5), -9)
+        self.assertEqual(self.reachable(before), {A4})
+        self.assertEqual(keeper("survivors", now, "list")["survivors"], [])
+
+    def later(self, keeper):
+        """A time that no process has been started at yet: process times are in ticks of 10 ms."""
+        start = keeper("now")["now"]
+        return self.wait_for(lambda: keeper("now")["now"] > start + 20_000_000 and
+                             keeper("now")["now"])[0]
+
+    def test_freeze(self):
+        """A cgroup of their own is frozen whole, among others they are stopped one by one."""
+        keeper = self.keeper()
+        state = self.create(keeper, text=TEXT)
+        before = self.inside(state)
+        now = str(self.later(keeper))
+        among = self.inside(state)
+        own = state["member"] + "/own"
+        os.mkdir(cgroups.path_of(own))
+        alone = self.inside({"member": own})
+        pids = [client("pid") for client in (among, alone)]
+        self.assertEqual({pid for pid, _, _ in keeper("survivors", now, "freeze")["survivors"]},
+                         set(pids))
+        self.wait_for(lambda: state_of(pids[0]) == "T")
+        with open(cgroups.path_of(own) + "/cgroup.events", encoding="ascii") as file:
+            self.assertIn("frozen 1", file.read())
+        self.assertEqual(self.reachable(before), {A4})
+        keeper("thaw")
+        for client in (among, alone):
+            self.assertEqual(self.reachable(client), {A4})
+
+    def test_forking(self):
+        """What starts processes all the time cannot outrun it."""
+        keeper = self.keeper()
+        state = self.create(keeper, text=TEXT)
+        now = str(self.later(keeper))
+        run = self.run_command(command=[
+            "sh", "-c", f"echo $$ >{cgroups.path_of(state['member'])}/cgroup.procs; echo in;"
+            "fork() { sleep 0.01; fork & exit; }; fork & fork & fork & wait"])
+        self.assertEqual(run.line(), "in")
+        keeper("survivors", now, "kill")
+        self.assertEqual(cgroups.processes(cgroups.path_of(state["member"])), [])
+
+
+if __name__ == "__main__":
+    isolate()
+    main()
