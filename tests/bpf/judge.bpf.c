@@ -136,10 +136,16 @@ __u64 judge_runs, judge_backwards, judge_mixed;
 SEC("cgroup_skb/egress")
 int judge_watch(struct __sk_buff *skb)
 {
-	const __u64 before = *(volatile __u64 *)&judge_generation;
+	const volatile __u64 *highest = &judge_generation;
+	const struct pg_header *header;
+	const __u64 before = *highest;
 	struct pg_view view;
 
-	pg_view_read(&view, bpf_get_local_storage(&pg_headers, 0));
+	header = bpf_get_local_storage(&pg_headers, 0);
+	/* Time for a switch between the two reads. */
+	for (int i = 0; i < JUDGE_WATCH_DELAY; i++)
+		(void)*highest;
+	pg_view_read(&view, header);
 	if (!view.valid)
 		return PG_HOOK_ALLOW;
 	__sync_fetch_and_add(&judge_runs, 1);

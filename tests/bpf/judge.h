@@ -24,6 +24,7 @@ struct judge_case {
 PG_ASSERT_SIZE(struct judge_case, 264);
 
 /* judge_watch: of generation g, phase g % 3 of policy g / 4 is in force, whose slots say so. */
+#define JUDGE_WATCH_DELAY    4000
 #define JUDGE_WATCH_SWITCHES 16
 #define JUDGE_WATCH_SET(g) \
 	((__u32)((g) / JUDGE_WATCH_SWITCHES * PG_PHASE_COUNT + (g) % PG_PHASE_COUNT))

@@ -33,6 +33,7 @@ static int take_event(void *context, void *data, size_t size)
 	struct world *world = context;
 	struct pg_event_parked *event = &world->events[world->event_count];
 
+	world->event_total++;
 	if (world->event_count == WORLD_EVENTS_MAX)
 		return 0;
 	memset(event, 0, sizeof(*event));
@@ -226,6 +227,7 @@ static struct pg_counters read_counters(const struct world *world)
 		for (size_t j = 0; j < PG_REASON_COUNT; j++)
 			sum.reason[j] += each[i].reason[j];
 		sum.events_lost += each[i].events_lost;
+		sum.events_suppressed += each[i].events_suppressed;
 	}
 	free(each);
 	return sum;
@@ -239,6 +241,11 @@ uint64_t world_counted(const struct world *world, enum pg_reason reason)
 uint64_t world_events_lost(const struct world *world)
 {
 	return read_counters(world).events_lost;
+}
+
+uint64_t world_events_suppressed(const struct world *world)
+{
+	return read_counters(world).events_suppressed;
 }
 
 void world_take_events(struct world *world)

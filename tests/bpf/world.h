@@ -44,6 +44,7 @@ struct world {
 	/* Of the last world_take_events(); of all kinds, the parked ones whole. */
 	struct pg_event_parked events[WORLD_EVENTS_MAX];
 	size_t event_count;
+	size_t event_total; /* all since it was last set to 0 */
 };
 
 /* Without root it ends the process with CHECK_SKIPPED; on failure it says why and ends it. */
@@ -75,6 +76,7 @@ void world_unlisten(struct world_listener *listener);
 
 uint64_t world_counted(const struct world *world, enum pg_reason reason);
 uint64_t world_events_lost(const struct world *world);
+uint64_t world_events_suppressed(const struct world *world);
 void world_take_events(struct world *world);
 
 /* An address in text form with a port, as a socket of its family has it. */
