@@ -32,10 +32,10 @@
 #define PG_HEADER_CHECK_LO_SOURCE  (1U << 5)
 #define PG_HEADER_MEMBERS	   (1U << 6) /* what is sent to other members on loopback is within */
 #define PG_HEADER_EVENTS	   (1U << 7) /* report denials: PG_EVENT_DENIED */
-#define PG_HEADER_MEMBER_ADDRESSES (1U << 9) /* pg_member_addresses are open, outside public too \
-					      */
 /* Outside public, an entry opens only pg_host_ports on pg_host_addresses. */
 #define PG_HEADER_HOST_PORTS	   (1U << 8)
+/* What is sent to pg_member_addresses is open, outside public too. */
+#define PG_HEADER_MEMBER_ADDRESSES (1U << 9)
 
 /* pg_phase_slot.flags */
 #define PG_PHASE_DNS_REDIRECT (1U << 0) /* what is meant for port 53 goes to .listener only */

@@ -30,4 +30,4 @@ PG_ASSERT_SIZE(struct pg_member_address, 24);
 /* Deepest cgroup that can be a member where there are several. */
 #define PG_MEMBER_LEVEL_MAX  16
 /* Of all Environments together. */
-#define PG_MEMBERS_TOTAL_MAX 65536
+#define PG_MEMBERS_TOTAL_MAX 8192

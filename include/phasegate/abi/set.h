@@ -62,7 +62,7 @@ PG_ASSERT_SIZE(struct pg_learned, 8);
  * matters.
  */
 #define PG_HOST_ADDRESS_MAX 4096
-#define PG_HOST_PORT_MAX    65536
+#define PG_HOST_PORT_MAX    1024
 
 /* An address of the Environment's own network namespace; fed by user space from rtnetlink. */
 struct pg_own_key {
