@@ -55,7 +55,9 @@ def call(path, method, target, body=None, timeout=60):
     with contextlib.closing(connection):
         if body is not None and not isinstance(body, (bytes, str)):
             body = json.dumps(body)
-        connection.request(method, target, body)
+        # What is refused before it has all been received is refused in the middle of it.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            connection.request(method, target, body)
         return read_reply(connection, method, target)
 
 

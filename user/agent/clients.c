@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -18,6 +19,10 @@
 /* A turn of the loop that took longer than this was spent on an operation: clients had no chance
  * to be served, so it does not count as theirs. */
 #define TURN_NS (2 * PG_NSEC_PER_SEC)
+
+/* libmicrohttpd does not notice everybody who leaves in the middle of a request; until then what
+ * was sent before may not have been read. */
+#define LEFT_NS PG_NSEC_PER_SEC
 
 void pg_client_enter(struct pg_client *client, enum pg_client_state state)
 {
@@ -36,6 +41,13 @@ static void shut(struct pg_client *client)
 {
 	client->shut = true;
 	shutdown(client->fd, SHUT_RDWR);
+}
+
+bool pg_client_has_left(const struct pg_client *client)
+{
+	struct pollfd ended = {.fd = client->fd, .events = POLLRDHUP};
+
+	return poll(&ended, 1, 0) > 0;
 }
 
 /* Not in an Environment: one that could drive the agent would let itself out. */
@@ -211,7 +223,9 @@ void pg_clients_sweep(struct pg_server *server)
 		client->since += lost;
 		if (client->state == PG_CLIENT_WAITING || client->shut)
 			continue;
-		if (client->since + PG_CLIENT_SECONDS * PG_NSEC_PER_SEC < now)
+		if (client->since + PG_CLIENT_SECONDS * PG_NSEC_PER_SEC < now ||
+		    (client->state != PG_CLIENT_SENDING && client->since + LEFT_NS < now &&
+		     pg_client_has_left(client)))
 			shut(client);
 	}
 	pg_exchanges_wake(server, false);

@@ -120,6 +120,8 @@ void pg_exchanges_wake(struct pg_server *server, bool all)
 
 	for (; exchange; exchange = next) {
 		next = LIST_NEXT(exchange, link);
+		if (!all && pg_client_has_left(exchange->client))
+			exchange->deadline = now;
 		if (!all && exchange->deadline > now)
 			continue;
 		LIST_REMOVE(exchange, link);

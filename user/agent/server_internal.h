@@ -65,6 +65,8 @@ struct pg_server {
 /* Takes what has connected; not more at a time than leaves others their turn. */
 void pg_clients_accept(struct pg_server *server);
 void pg_client_enter(struct pg_client *client, enum pg_client_state state);
+/* Nothing more will come from it. */
+bool pg_client_has_left(const struct pg_client *client);
 /* Ends connections whose time is up, and wakes requests that have waited long enough. */
 void pg_clients_sweep(struct pg_server *server);
 /* An MHD_NotifyConnectionCallback. */
@@ -81,5 +83,5 @@ enum MHD_Result pg_exchange_handle(void *cls, struct MHD_Connection *connection,
 				   size_t *size, void **context);
 void pg_exchange_complete(void *cls, struct MHD_Connection *connection, void **context,
 			  enum MHD_RequestTerminationCode code);
-/* All, or those whose time is up. */
+/* All, or those whose time is up or whose client has left. */
 void pg_exchanges_wake(struct pg_server *server, bool all);
