@@ -10,9 +10,12 @@
 /* Exit statuses, as in docs/phasegate.1.md. A command run by `phasegate run` has its own. */
 enum pg_exit {
 	PG_EXIT_OK = 0,
-	PG_EXIT_FAILURE = 1,   /* the operation failed; for doctor: enforcement is not possible */
-	PG_EXIT_USAGE = 2,     /* bad option, or a policy that is at fault */
-	PG_EXIT_REFUSED = 125, /* run: enforcement could not be had, so nothing was started */
+	PG_EXIT_FAILURE = 1, /* the operation failed; for doctor: enforcement is not possible */
+	PG_EXIT_USAGE = 2,   /* bad option, or a policy that is at fault */
+	PG_EXIT_NO = 3,	     /* explain: denied; verify: not enforced */
+	PG_EXIT_INCONCLUSIVE = 4, /* verify: nothing is proved */
+	PG_EXIT_UNREACHABLE = 5,  /* there is no agent at the socket */
+	PG_EXIT_REFUSED = 125,	  /* run: enforcement could not be had, so nothing was started */
 	PG_EXIT_NOT_EXECUTABLE = 126, /* run: the command could not be executed */
 	PG_EXIT_NOT_FOUND = 127,      /* run: the command was not found */
 	PG_EXIT_SIGNAL = 128,	      /* run: 128 + N, the command was ended by signal N */
@@ -28,6 +31,10 @@ struct pg_command {
 int pg_command_check(int argc, char **argv);
 int pg_command_run(int argc, char **argv);
 int pg_command_doctor(int argc, char **argv);
+int pg_command_env(int argc, char **argv);
+int pg_command_events(int argc, char **argv);
+int pg_command_explain(int argc, char **argv);
+int pg_command_verify(int argc, char **argv);
 
 /* Options that every command takes (getopt_long values above the ASCII range). */
 enum pg_common_option {

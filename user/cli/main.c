@@ -29,6 +29,30 @@ static const struct pg_command commands[] = {
 		.summary = "say what this host offers for enforcement, and what it lacks",
 		.run = pg_command_doctor,
 	},
+	{
+		.name = "env",
+		.arguments = "create|list|show|phase|update|destroy [NAME] [OPTION]...",
+		.summary = "create and change Environments of the host agent",
+		.run = pg_command_env,
+	},
+	{
+		.name = "events",
+		.arguments = "[--follow] [--env NAME] [--cursor N|now] [--json]",
+		.summary = "print what has happened in Environments: switches, denials",
+		.run = pg_command_events,
+	},
+	{
+		.name = "explain",
+		.arguments = "NAME HOST|ADDRESS [--phase PHASE] [--json]",
+		.summary = "say whether an Environment may reach a host, and by which entry",
+		.run = pg_command_explain,
+	},
+	{
+		.name = "verify",
+		.arguments = "NAME [--allowed HOST:PORT] [--blocked ADDRESS:PORT] [--json]",
+		.summary = "try an allowed and a blocked destination from inside",
+		.run = pg_command_verify,
+	},
 };
 
 static void print_usage(FILE *out)

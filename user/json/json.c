@@ -175,6 +175,23 @@ bool pg_json_is_array(const struct pg_json_value *value)
 	return cJSON_IsArray(item_of(value));
 }
 
+const struct pg_json_value *pg_json_member(const struct pg_json_value *object, const char *name)
+{
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(item_of(object), name);
+
+	return cJSON_IsNull(item) ? NULL : value_of(item);
+}
+
+const char *pg_json_name_of(const struct pg_json_value *value)
+{
+	return item_of(value)->string;
+}
+
+bool pg_json_is_true(const struct pg_json_value *value)
+{
+	return cJSON_IsTrue(item_of(value));
+}
+
 char *pg_json_print(const struct pg_json_value *value)
 {
 	return cJSON_PrintUnformatted(item_of(value));

@@ -89,6 +89,14 @@ bool pg_json_number_of(const struct pg_json_value *value, uint64_t max, uint64_t
 bool pg_json_is_object(const struct pg_json_value *value);
 bool pg_json_is_array(const struct pg_json_value *value);
 
+/* For replies, which a newer peer may say more in: the member of an object. NULL: it is absent,
+ * null, or this is no object. */
+const struct pg_json_value *pg_json_member(const struct pg_json_value *object, const char *name);
+/* The name that an element of an object (pg_json_first(), pg_json_next()) has. */
+const char *pg_json_name_of(const struct pg_json_value *value);
+/* Whether it is the boolean true; NULL is not. */
+bool pg_json_is_true(const struct pg_json_value *value);
+
 /* The value without white space, which the caller frees; NULL: no memory. */
 char *pg_json_print(const struct pg_json_value *value) PG_MUST_CHECK;
 

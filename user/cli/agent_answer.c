@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of the agent, for people or as they are. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent_command.h"
+#include "base/json_text.h"
+#include "base/text.h"
+
+/* Longest text of one value. */
+#define TEXT_MAX 2048
+
+static const struct pg_json_limits limits = {
+	.size = 256UL * 1024 * 1024,
+	.depth = 16,
+	.values = 16UL * 1024 * 1024,
+};
+
+static char *printable(const char *text)
+{
+	return pg_text_printable(text, strlen(text), TEXT_MAX);
+}
+
+char *pg_agent_text(const struct pg_json_value *object, const char *name)
+{
+	const struct pg_json_value *value = pg_json_member(object, name);
+	const char *text = value ? pg_json_string_of(value) : "-";
+
+	if (text)
+		return printable(text);
+	return pg_json_print(value);
+}
+
+void pg_agent_line(const struct pg_json_value *object, const char *name, const char *label)
+{
+	pg_autofree char *text = NULL;
+
+	if (!pg_json_member(object, name))
+		return;
+	text = pg_agent_text(object, name);
+	printf("%-15s %s\n", label, text ? text : "");
+}
+
+void pg_agent_diagnostics(FILE *out, const struct pg_json_value *array, const char *kind)
+{
+	const struct pg_json_value *item = array ? pg_json_first(array) : NULL;
+
+	for (; item; item = pg_json_next(item)) {
+		pg_autofree char *code = pg_agent_text(item, "code");
+		pg_autofree char *message = pg_agent_text(item, "message");
+		pg_autofree char *object = pg_agent_text(item, "object");
+		pg_autofree char *value = pg_agent_text(item, "value");
+		pg_autofree char *hint = pg_agent_text(item, "hint");
+
+		if (!code || !message || !object || !value || !hint)
+			continue;
+		fprintf(out, "%s: ", kind);
+		if (pg_json_member(item, "object"))
+			fprintf(out, "%s: ", object);
+		fprintf(out, "%s: %s\n", code, message);
+		if (pg_json_member(item, "value"))
+			fprintf(out, "  read:  \"%s\"\n", value);
+		if (pg_json_member(item, "hint"))
+			fprintf(out, "  write: \"%s\"\n", hint);
+	}
+}
+
+void pg_agent_survivors(FILE *out, const struct pg_json_value *array)
+{
+	const struct pg_json_value *item = array ? pg_json_first(array) : NULL;
+
+	for (; item; item = pg_json_next(item)) {
+		pg_autofree char *pid = pg_agent_text(item, "pid");
+		pg_autofree char *command = pg_agent_text(item, "command");
+		pg_autofree char *cgroup = pg_agent_text(item, "cgroup");
+
+		if (pid && command && cgroup)
+			fprintf(out, "survivor: process %s (%s) in %s\n", pid, command, cgroup);
+	}
+}
+
+static void print_error_json(const struct phasegate_error *error)
+{
+	if (error->json) {
+		puts(error->json);
+		return;
+	}
+	fputs("{\"code\":", stdout);
+	pg_json_string(stdout, error->code);
+	fputs(",\"message\":", stdout);
+	pg_json_string(stdout, error->message);
+	fputs(",\"object\":", stdout);
+	pg_json_string(stdout, error->object);
+	fputs(",\"next_step\":", stdout);
+	pg_json_string(stdout, error->next_step);
+	puts("}");
+}
+
+/* Lists that come with some errors. */
+static void print_more(const char *text)
+{
+	struct pg_json_problem problem = {};
+	pg_autojson struct pg_json *json = NULL;
+	const struct pg_json_value *root;
+
+	if (!text || pg_json_parse(text, strlen(text), &limits, &json, &problem) < 0)
+		return;
+	root = pg_json_root(json);
+	pg_agent_diagnostics(stderr, pg_json_member(root, "errors"), "error");
+	pg_agent_diagnostics(stderr, pg_json_member(root, "warnings"), "warning");
+	pg_agent_survivors(stderr, pg_json_member(root, "survivors"));
+}
+
+static void print_error(const struct phasegate_error *error)
+{
+	pg_autofree char *message = printable(error->message);
+	pg_autofree char *object = error->object ? printable(error->object) : NULL;
+	pg_autofree char *next_step = printable(error->next_step);
+
+	fprintf(stderr, "phasegate: %s%s%s (%s)\n", object ? object : "", object ? ": " : "",
+		message ? message : "", error->code);
+	if (next_step && *next_step)
+		fprintf(stderr, "  -> %s\n", next_step);
+	print_more(error->json);
+}
+
+int pg_agent_failed(struct pg_agent_call *call)
+{
+	const struct phasegate_error *error = call->error;
+
+	if (call->json)
+		print_error_json(error);
+	else
+		print_error(error);
+	if (!strcmp(error->code, "agent_unreachable"))
+		return PG_EXIT_UNREACHABLE;
+	if (!strcmp(error->code, "policy_invalid") || !strcmp(error->code, "bad_argument"))
+		return PG_EXIT_USAGE;
+	return PG_EXIT_FAILURE;
+}
+
+int pg_agent_answer(const struct pg_agent_call *call, char *text,
+		    void (*print)(const struct pg_json_value *root), int status)
+{
+	struct pg_json_problem problem = {};
+	pg_autojson struct pg_json *json = NULL;
+	int error = 0;
+
+	if (call->json)
+		puts(text);
+	else
+		error = pg_json_parse(text, strlen(text), &limits, &json, &problem);
+	if (json)
+		print(pg_json_root(json));
+	phasegate_free(text);
+	if (!error)
+		return status;
+	fprintf(stderr, "phasegate: cannot read the agent's answer: %s\n",
+		error == -ENOMEM ? "not enough memory" : problem.message);
+	return PG_EXIT_FAILURE;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* phasegate events */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "agent_command.h"
+
+/* A turn waits up to 25 s in the agent. */
+#define FOLLOW_TIMEOUT_MS 60000
+
+enum events_option {
+	EVENTS_FOLLOW = PG_OPTION_COMMAND_FIRST,
+	EVENTS_ENV,
+	EVENTS_CURSOR,
+};
+
+static const struct option options[] = {
+	{"follow", no_argument, NULL, EVENTS_FOLLOW},
+	{"env", required_argument, NULL, EVENTS_ENV},
+	{"cursor", required_argument, NULL, EVENTS_CURSOR},
+	PG_AGENT_OPTIONS,
+	{},
+};
+
+static int parse_option(void *userdata, int option, const char *value, struct pg_error *err)
+{
+	struct phasegate_events *wanted = userdata;
+
+	switch (option) {
+	case EVENTS_FOLLOW:
+		wanted->follow = true;
+		return 0;
+	case EVENTS_ENV:
+		wanted->environment = value;
+		return 0;
+	case EVENTS_CURSOR:
+		wanted->cursor = value;
+		return 0;
+	default:
+		return pg_fail(err, -EINVAL, "an option is not handled");
+	}
+}
+
+/* "time environment event name=value..." */
+static void print_event(const struct pg_json_value *event)
+{
+	static const char *const heads[] = {"time", "environment", "event"};
+	const struct pg_json_value *field = pg_json_first(event);
+
+	for (size_t i = 0; i < PG_ARRAY_SIZE(heads); i++) {
+		pg_autofree char *text = pg_agent_text(event, heads[i]);
+
+		printf("%s%s", i ? " " : "", text ? text : "");
+	}
+	for (; field; field = pg_json_next(field)) {
+		const char *name = pg_json_name_of(field);
+		pg_autofree char *text = pg_agent_text(event, name);
+		bool head = !strcmp(name, "cursor");
+
+		for (size_t i = 0; i < PG_ARRAY_SIZE(heads); i++)
+			head |= !strcmp(name, heads[i]);
+		if (!head && pg_json_member(event, name) && text)
+			printf(" %s=%s", name, text);
+	}
+	putchar('\n');
+}
+
+static bool take_event(void *userdata, const char *text, size_t size)
+{
+	static const struct pg_json_limits limits = {.size = 16UL * 1024 * 1024,
+						     .depth = 16,
+						     .values = 1024UL * 1024};
+	const struct pg_agent_call *call = userdata;
+	pg_autojson struct pg_json *json = NULL;
+	struct pg_json_problem problem = {};
+
+	if (call->json)
+		printf("%.*s\n", (int)size, text);
+	else if (pg_json_parse(text, size, &limits, &json, &problem) < 0)
+		fprintf(stderr, "phasegate: an event cannot be read: %s\n", problem.message);
+	else
+		print_event(pg_json_root(json));
+	/* Nobody reads any more: the end, instead of following for ever. */
+	return !ferror(stdout);
+}
+
+static int run(struct pg_agent_call *call)
+{
+	struct phasegate_events wanted = *(struct phasegate_events *)call->wanted;
+	uint64_t next = 0;
+	char cursor[32];
+
+	if (wanted.follow)
+		phasegate_set_timeout(call->client, FOLLOW_TIMEOUT_MS);
+	do {
+		if (phasegate_events(call->client, &wanted, take_event, call, &next, &call->error) <
+		    0)
+			return pg_agent_failed(call);
+		snprintf(cursor, sizeof(cursor), "%" PRIu64, next);
+		wanted.cursor = cursor;
+		if (fflush(stdout) == EOF)
+			return PG_EXIT_FAILURE;
+	} while (wanted.follow);
+	/* From where the next call goes on. */
+	if (call->json)
+		printf("{\"event\":\"cursor\",\"cursor\":%" PRIu64 "}\n", next);
+	return PG_EXIT_OK;
+}
+
+int pg_command_events(int argc, char **argv)
+{
+	static const struct pg_agent_command command = {
+		.name = "events",
+		.synopsis = "[OPTION]...",
+		.summary = "Prints events, a line each: what was created, switched, updated, "
+			   "destroyed, denied.",
+		.details = "  --follow                  go on with what happens from now on\n"
+			   "  --env NAME                of this Environment only\n"
+			   "  --cursor N|now            from this event on (default: from the "
+			   "oldest kept);\n"
+			   "                            with --json each has its cursor, and the "
+			   "last line says\n"
+			   "                            from where to go on\n",
+		.options = options,
+		.option = parse_option,
+		.run = run,
+	};
+	struct phasegate_events wanted = {.follow = false};
+
+	return pg_agent_command(&command, &wanted, argc, argv);
+}
