@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An owner of kept Environments that does what standard input says: keeper PINS PARENT NAMESERVER
+ * An owner of kept Environments that does what standard input says:
+ * keeper PINS PARENT NAMESERVER [NEVER-ALLOWED-ADDRESS|- [HOST-PORT]]
  *
  * One command a line, its words separated by tabs, each answered by one line of JSON:
  * {"ok": true, ...} or {"ok": false, "errno": "EBUSY", "error": "..."}. It owns one Environment at
@@ -341,10 +342,23 @@ int main(int argc, char **argv)
 		.userdata = &keeper,
 		.interrupt_fd = -1,
 	};
+	struct pg_prefix never_allowed;
 	struct pg_error err = {0};
+	struct pg_addr addr;
+	uint16_t port;
 
-	if (argc != 4 || pg_endpoint_parse(argv[3], PG_PORT_DNS, &keeper.nameserver) < 0)
-		fail("usage: keeper PINS PARENT NAMESERVER");
+	if (argc < 4 || pg_endpoint_parse(argv[3], PG_PORT_DNS, &keeper.nameserver) < 0)
+		fail("usage: keeper PINS PARENT NAMESERVER [NEVER-ALLOWED-ADDRESS|- [HOST-PORT]]");
+	if (argc > 4 && !pg_addr_parse(argv[4], &addr)) {
+		never_allowed = pg_prefix_from_addr(&addr);
+		options.never_allow = &never_allowed;
+		options.never_allow_count = 1;
+	}
+	if (argc > 5) {
+		port = (uint16_t)strtoul(argv[5], NULL, 10);
+		options.host_ports = &port;
+		options.host_port_count = 1;
+	}
 	options.pins = argv[1];
 	options.parent = argv[2];
 	if (pg_host_open(&options, &keeper.host, &err) < 0) {

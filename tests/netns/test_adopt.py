@@ -47,8 +47,8 @@ class AdoptTest(DnsTest):
         pins = [name for name in os.listdir(BPFFS) if not name.endswith(".debug")]
         self.assertEqual((pins, os.listdir(RECORDS)), ([], []))
 
-    def keeper(self, stop_at=None, ready=True):
-        keeper = Keeper(self.lab, stop_at)
+    def keeper(self, stop_at=None, ready=True, operator=()):
+        keeper = Keeper(self.lab, stop_at, operator)
         self.addCleanup(keeper.close)
         if ready:
             answer = keeper.answer()

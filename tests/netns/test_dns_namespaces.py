@@ -81,7 +81,10 @@ class FirstLookup(DnsTest):
         """In the namespace where the command starts, sockets may hear of errors from the start."""
         self.assertEqual(self.inside("run", PYTHON, "-c", RECVERR)["output"], "1\n1\n")
         again = f"{RECVERR}\n" + LOOKUP.replace("sys.argv[1]", f"'{NAME}'") + f"\n{RECVERR}"
-        self.assertEqual(self.run_new(PYTHON, "-c", again), (0, f"0\n0\n{A4} {A6}\n1\n1\n"))
+        status, output = self.run_new(PYTHON, "-c", again)
+        # The first socket makes the listener be opened, before the second one or after it.
+        self.assertEqual((status, output.replace("0\n1\n", "0\n0\n", 1)),
+                         (0, f"0\n0\n{A4} {A6}\n1\n1\n"))
 
 
 if __name__ == "__main__":

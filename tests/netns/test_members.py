@@ -3,11 +3,12 @@
 phase, and the ways in which an Environment ends."""
 
 import os
+import socket
 
 import cgroups
 from harness import main
 from keeper import PARENT, isolate
-from lab import A4, A6, B4, D4
+from lab import A4, A6, B4, CLIENT4, D4
 from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
 from test_adopt import WWW, AdoptTest
 
@@ -153,6 +154,73 @@ class Members(AdoptTest):
         inside = self.inside(self.create(keeper, text=TEXT, options="e"))
         self.assert_refused(inside, D4)
         self.wait_for(lambda: keeper("denials")["denials"] > 0)
+
+
+class Operator(AdoptTest):
+    """What the host's operator says is above every policy."""
+
+    def test_never_allow(self):
+        """In public, too; and what another owner says holds from when it adopts."""
+        keeper = self.keeper(operator=[D4])
+        inside = self.inside(self.create(keeper, text=policy(setup=PUBLIC, run=allowlist(D4))))
+        self.assertEqual(self.reachable(inside), {A4, B4})
+        keeper("switch", "run")
+        self.assertEqual(self.reachable(inside), set())
+        keeper("switch", "setup")
+        for operator, allowed in (([], {A4, B4, D4}), ([A4], {B4, D4}), ([D4], {A4, B4})):
+            keeper.kill()
+            before = self.reachable(inside)
+            keeper = self.keeper(operator=operator)
+            self.assertEqual(self.reachable(inside), before)
+            keeper("adopt", self.name)
+            self.assertEqual(self.reachable(inside), allowed)
+
+    def test_connections_to_what_is_never_allowed_are_closed(self):
+        keeper = self.keeper()
+        inside = self.inside(self.create(keeper, text=policy(setup=PUBLIC)))
+        self.assertEqual(inside("open_stream", "d", D4)["errno"], "")
+        keeper.kill()
+        keeper = self.keeper(operator=[D4])
+        keeper("adopt", self.name)
+        self.wait_for(lambda: inside("send", "d", "closed-")["errno"] == "ECONNABORTED")
+
+    def test_host_ports(self):
+        """Of the host's own address an entry opens only these."""
+        servers = self.lab.client.call(
+            lambda: [socket.create_server((CLIENT4, 0)) for _ in range(2)])
+        for server in servers:
+            self.addCleanup(server.close)
+        opened, closed = (server.getsockname()[1] for server in servers)
+        keeper = self.keeper(operator=["-", str(opened)])
+        inside = self.inside(self.create(keeper, text=policy(setup=allowlist(CLIENT4, A4))))
+        self.assertEqual(self.reachable(inside), {A4})
+        self.assertEqual(inside("open_stream", "open", CLIENT4, port=opened)["errno"], "")
+        self.assertEqual(inside("open_stream", "shut", CLIENT4, port=closed)["errno"], "EPERM")
+
+    def test_guard(self):
+        """Without an Environment there is no network below the parent, whoever is alive."""
+        keeper = self.keeper()
+        member = self.create(keeper, text=policy(setup=PUBLIC))["member"]
+        inside = self.inside({"member": member})
+        stray = f"/{PARENT}/stray"
+        os.mkdir(cgroups.path_of(stray))
+        self.addCleanup(cgroups.remove, cgroups.path_of(stray), "cgroup2")
+        outside = self.inside({"member": stray})
+        self.assertEqual(self.reachable(outside), set())
+        self.assertNotEqual(outside("open_stream", "lo", "127.0.0.1", port=9)["errno"],
+                            "ECONNREFUSED")
+        keeper.kill()
+        self.assertEqual(self.reachable(outside), set())
+        self.assertEqual(self.reachable(inside), {A4, B4, D4})
+        keeper = self.keeper()
+        keeper("adopt", self.name)
+        self.assertEqual(self.reachable(outside), set())
+        self.assertEqual(self.reachable(inside), {A4, B4, D4})
+        # It becomes one, and a given one may be released: then it is a stray again.
+        keeper("leave")
+        keeper("create", self.name + "-2", policy(setup=PUBLIC), "setup", "a", stray)
+        self.assertEqual(self.reachable(outside), {A4, B4, D4})
+        keeper("destroy", "kill")
 
 
 class Survivors(AdoptTest):

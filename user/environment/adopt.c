@@ -10,6 +10,7 @@
  *   4. listeners     at the same endpoints, in all network namespaces
  *   5. the bank that is not in force is let go
  *   6. state file    without it
+ *   7. connections   that are forbidden are closed, after the return
  *
  * The phase, the generation and the bank in force are what the state in the kernel says: the
  * killed owner may have switched without having told anybody.
@@ -134,7 +135,9 @@ static int adopt(struct pg_environment *environment, struct pg_kept *kept, struc
 		error = take_over(environment, err);
 	if (!error)
 		error = let_other_bank_go(environment, kept, err);
-	return error;
+	/* The killed owner may not have come to it, and the operator may forbid more than before.
+	 */
+	return error ? error : pg_host_close_soon(environment, err);
 }
 
 int pg_environment_adopt(struct pg_host *host, const char *name,

@@ -50,15 +50,25 @@ static ssize_t read_at(int dir_fd, const char *name, char *buffer, size_t size)
 	return got;
 }
 
-int pg_cgroup_populated(int cgroup_fd, bool *ret_populated, struct pg_error *err)
+static int read_event(int cgroup_fd, const char *event, bool *ret_set, struct pg_error *err)
 {
 	char events[256];
 	ssize_t got = read_at(cgroup_fd, "cgroup.events", events, sizeof(events));
 
 	if (got < 0)
 		return pg_fail_errno(err, (int)got, "reading cgroup.events");
-	*ret_populated = strstr(events, "populated 1") != NULL;
+	*ret_set = strstr(events, event) != NULL;
 	return 0;
+}
+
+int pg_cgroup_populated(int cgroup_fd, bool *ret_populated, struct pg_error *err)
+{
+	return read_event(cgroup_fd, "populated 1", ret_populated, err);
+}
+
+int pg_cgroup_frozen(int cgroup_fd, bool *ret_frozen, struct pg_error *err)
+{
+	return read_event(cgroup_fd, "frozen 1", ret_frozen, err);
 }
 
 int pg_cgroup_refuse_unfit(int cgroup_fd, const char *path, struct pg_error *err)

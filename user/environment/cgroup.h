@@ -19,6 +19,9 @@ int pg_cgroup_open(int dir_fd, const char *path, int *ret_fd, struct pg_error *e
 /* Whether any process is in the cgroup or below it. */
 int pg_cgroup_populated(int cgroup_fd, bool *ret_populated, struct pg_error *err) PG_MUST_CHECK;
 
+/* Whether every process of it is frozen. */
+int pg_cgroup_frozen(int cgroup_fd, bool *ret_frozen, struct pg_error *err) PG_MUST_CHECK;
+
 /* Refuses (-EINVAL) one in which no process can be started: of type threaded, or frozen. */
 int pg_cgroup_refuse_unfit(int cgroup_fd, const char *path, struct pg_error *err) PG_MUST_CHECK;
 

@@ -102,7 +102,7 @@ int pg_environment_adopt(struct pg_host *host, const char *name,
 void pg_environment_leave(struct pg_environment *environment);
 
 enum pg_destroy {
-	PG_DESTROY_KILL,     /* every process of the Environment is killed */
+	PG_DESTROY_KILL, /* every process of the Environment is killed */
 	/* Processes go on, confined by nothing; -EBUSY, and nothing has changed, if there is any
 	 * and the cgroup was made. */
 	PG_DESTROY_RELEASE,
@@ -186,6 +186,7 @@ struct pg_survivor {
 	pid_t pid;
 	char command[16]; /* as in /proc/PID/comm */
 	char *cgroup;	  /* absolute path below the cgroup2 mount */
+	bool frozen;	  /* with its whole cgroup */
 };
 struct pg_survivors {
 	struct pg_survivor *items;

@@ -2,25 +2,19 @@
 #include "host.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/vector.h"
 #include "dns.h"
 #include "host_internal.h"
-#include "kernel/guard.h"
 #include "kernel/mountinfo.h"
 #include "kernel/probe.h"
 #include "steps.h"
@@ -106,27 +100,41 @@ static void note_event(void *userdata, const struct pg_event *event)
 	}
 }
 
-/* What fails for one Environment must not leave another's connections hanging. */
-static int close_stranded(struct pg_host *host, struct pg_error *err)
+static struct pg_environment *find_stranded(const struct pg_host *host)
 {
 	struct pg_environment *environment;
+
+	LIST_FOREACH (environment, &host->environments, link)
+		if (environment->stranded)
+			return environment;
+	return NULL;
+}
+
+/* One Environment a turn: the others' events are not kept waiting, and what fails for one does not
+ * leave another's connections hanging. */
+static int close_stranded(struct pg_host *host, struct pg_error *err)
+{
+	struct pg_environment *environment = find_stranded(host);
 	struct pg_closing closing;
-	int error = 0;
+	int error, failed = 0;
 
-	LIST_FOREACH (environment, &host->environments, link) {
-		int failed;
+	if (!environment)
+		return 0;
+	host->closed_at = pg_monotonic_ns();
+	environment->stranded = false;
+	error = pg_environment_close_forbidden(environment, &closing, err);
+	if (!error)
+		pg_log_debug("closed %zu connections of %s that raced a switch", closing.closed,
+			     pg_environment_name(environment));
+	if (find_stranded(host))
+		failed = pg_timer_set(host->closing_fd, 1, 0, error ? NULL : err);
+	return error ? error : failed;
+}
 
-		if (!environment->stranded)
-			continue;
-		host->closed_at = pg_monotonic_ns();
-		environment->stranded = false;
-		failed = pg_environment_close_forbidden(environment, &closing, error ? NULL : err);
-		if (!failed)
-			pg_log_debug("closed %zu connections of %s that raced a switch",
-				     closing.closed, pg_environment_name(environment));
-		error = error ? error : failed;
-	}
-	return error;
+int pg_host_close_soon(struct pg_environment *environment, struct pg_error *err)
+{
+	environment->stranded = true;
+	return pg_timer_set(environment->host->closing_fd, 1, 0, err);
 }
 
 static int process_closing(void *userdata, struct pg_error *err)
@@ -234,75 +242,6 @@ static int settle_records(struct pg_host *host, int records_fd, struct pg_error 
 	return error;
 }
 
-/* The directory itself is the lock: there as long as anything is pinned. */
-static int lock_pins(struct pg_host *host, struct pg_error *err)
-{
-	const int parent = mkdir(PG_PIN_ROOT, 0700) && errno != EEXIST ? -errno : 0;
-
-	if (parent || (mkdir(host->pins, 0700) && errno != EEXIST))
-		return pg_fail_errno(err, parent ? parent : -errno, "making the directory %s",
-				     host->pins);
-	host->pins_fd = open(host->pins, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (host->pins_fd < 0)
-		return pg_fail_errno(err, -errno, "opening the directory %s", host->pins);
-	if (!flock(host->pins_fd, LOCK_EX | LOCK_NB))
-		return 0;
-	if (errno == EWOULDBLOCK)
-		return pg_fail(err, -EBUSY, "another process keeps its Environments in %s",
-			       host->pins);
-	return pg_fail_errno(err, -errno, "locking the directory %s", host->pins);
-}
-
-/* Of all Environments that there are, with whatever owner: the guard must not cut off one of them.
- */
-struct admitting {
-	struct pg_host *host;
-	uint64_t *ids;
-	size_t count, room;
-};
-
-static int admit_child(struct admitting *admitting, int parent_fd, const char *name)
-{
-	pg_autoclose int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	char record[sizeof(PG_RECORD_ROOT) + NAME_MAX + 2];
-	uint64_t id;
-
-	snprintf(record, sizeof(record), "%s/%s", PG_RECORD_ROOT, name);
-	if (fd < 0 || access(record, F_OK) || pg_cgroup_id(fd, &id, NULL))
-		return 0;
-	if (pg_vector_grow(&admitting->ids, admitting->count, &admitting->room,
-			   sizeof(*admitting->ids)))
-		return -ENOMEM;
-	admitting->ids[admitting->count++] = id;
-	return 0;
-}
-
-static int install_guard(struct pg_host *host, struct pg_error *err)
-{
-	struct admitting admitting = {.host = host};
-	pg_autoclose int parent_fd = -1;
-	pg_autoclosedir DIR *dir = NULL;
-	struct dirent *entry;
-	int error;
-
-	if (mkdirat(host->cgroup_mount_fd, host->parent, 0755) && errno != EEXIST)
-		return pg_fail_errno(err, -errno, "making the cgroup /%s", host->parent);
-	error = pg_cgroup_open(host->cgroup_mount_fd, host->parent, &parent_fd, err);
-	if (error)
-		return error;
-	dir = pg_dir_reopen(parent_fd);
-	while (dir && (entry = readdir(dir)) && !error)
-		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
-			error = admit_child(&admitting, parent_fd, entry->d_name);
-	if (error)
-		error = pg_fail_errno(err, error, "listing /%s", host->parent);
-	else
-		error = pg_guard_install(pg_host_guard_pins(host), parent_fd, admitting.ids,
-					 admitting.count, err);
-	free(admitting.ids);
-	return error;
-}
-
 /* Under the lock of the records: what others have pinned or made is seen whole. */
 static int open_kernel(struct pg_host *host, struct pg_error *err)
 {
@@ -310,7 +249,7 @@ static int open_kernel(struct pg_host *host, struct pg_error *err)
 	int error = pg_records_lock(host->interrupt_fd, &records_fd, err);
 
 	if (!error && host->pins)
-		error = lock_pins(host, err);
+		error = pg_pins_lock(host, err);
 	if (!error)
 		error = settle_records(host, records_fd, err);
 	/* Loading takes long. Nobody else sees maps that are not pinned. */
@@ -321,7 +260,7 @@ static int open_kernel(struct pg_host *host, struct pg_error *err)
 	if (!error && host->pins)
 		error = pg_kept_settle(host, records_fd, err);
 	if (!error && host->pins)
-		error = install_guard(host, err);
+		error = pg_pins_guard(host, err);
 	return error;
 }
 
@@ -417,26 +356,13 @@ int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_hos
 	return 0;
 }
 
-/* With nothing kept, nothing stays pinned. */
-static void unpin(struct pg_host *host)
-{
-	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
-
-	if (!host->kernel || host->in_use || pg_records_lock(host->interrupt_fd, &records_fd, NULL))
-		return;
-	(void)!pg_kernel_unpin(host->pins, NULL);
-	pg_parent_remove(host);
-	(void)!rmdir(host->pins);
-	(void)!rmdir(PG_PIN_ROOT);
-}
-
 void pg_host_free(struct pg_host *host)
 {
 	if (!host)
 		return;
 	pg_addresses_free(host->addresses);
 	if (host->pins)
-		unpin(host);
+		pg_pins_leave(host);
 	pg_kept_clear(host);
 	pg_kernel_free(host->kernel);
 	pg_address_set_clear(&host->never_allowed);

@@ -83,6 +83,9 @@ bool pg_host_opens(const struct pg_host *host, const struct pg_endpoint *remote)
 const char *pg_host_guard_pins(const struct pg_host *host);
 bool pg_host_is_below_parent(const struct pg_host *host, const char *path);
 
+/* Closes what the phase in force forbids, in pg_host_process(). */
+int pg_host_close_soon(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+
 /* events: of epoll_ctl(2), EPOLLIN as a rule. */
 int pg_host_add_source(struct pg_host *host, int fd, uint32_t events, struct pg_source *source,
 		       struct pg_error *err) PG_MUST_CHECK;
@@ -247,6 +250,13 @@ void pg_parent_remove(struct pg_host *host);
 #define PG_PIN_PATH_MAX (sizeof(PG_PIN_ROOT) + PG_NAME_MAX + 32)
 void pg_pin_path(const struct pg_record *record, size_t index, char path[static PG_PIN_PATH_MAX]);
 void pg_pin_directory(const char *name, char path[static PG_PIN_PATH_MAX]);
+
+/* pins.c */
+/* -EBUSY: another process has it. Under the lock of the records, as the guard. */
+int pg_pins_lock(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
+int pg_pins_guard(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
+/* With nothing kept, nothing stays pinned. */
+void pg_pins_leave(struct pg_host *host);
 
 /* kept.c: under the lock of the records */
 /* Reads the states of kept Environments of the host's pins that nobody owns; changes nothing. */

@@ -17,6 +17,8 @@
 #define START_TIME_FIELD 22
 /* A process that forks all the time loses the race, but not at the first try. */
 #define PASSES_MAX	 1000
+/* How long a process may take to stop; one in a system call that cannot be interrupted. */
+#define STOP_MS		 2000
 
 struct listing {
 	const struct pg_environment *environment;
@@ -52,8 +54,8 @@ static int read_process(pid_t pid, const char *file, char *buffer, size_t size)
 	return 0;
 }
 
-/* Start time in clock ticks since boot; a zombie has state 'Z' or 'X'. */
-static int read_start(pid_t pid, uint64_t *ret_ticks, bool *ret_dead)
+/* Start time in clock ticks since boot, and the state as proc(5) has it. */
+static int read_start(pid_t pid, uint64_t *ret_ticks, char *ret_state)
 {
 	char text[1024], *at;
 	int error = read_process(pid, "stat", text, sizeof(text));
@@ -65,7 +67,7 @@ static int read_start(pid_t pid, uint64_t *ret_ticks, bool *ret_dead)
 	if (!at || at[1] != ' ')
 		return -EIO;
 	at += 2;
-	*ret_dead = *at == 'Z' || *at == 'X';
+	*ret_state = *at;
 	for (int field = 3; field < START_TIME_FIELD; field++) {
 		at = strchr(at, ' ');
 		if (!at)
@@ -74,6 +76,11 @@ static int read_start(pid_t pid, uint64_t *ret_ticks, bool *ret_dead)
 	}
 	*ret_ticks = strtoull(at, NULL, 10);
 	return 0;
+}
+
+static bool is_dead(char state)
+{
+	return state == 'Z' || state == 'X';
 }
 
 /* The path below the mount of the member's cgroup or one below it. */
@@ -123,15 +130,15 @@ static int list_cgroup(void *userdata, int cgroup_fd)
 		return pg_cgroup_is_gone(error) ? 0 : error;
 	for (size_t i = 0; i < count && !error; i++) {
 		uint64_t ticks;
-		bool dead;
+		char state;
 
 		/* 0: a process that this pid namespace does not show. */
 		if (pids[i] <= 0)
 			return -EOPNOTSUPP;
-		error = read_start(pids[i], &ticks, &dead);
+		error = read_start(pids[i], &ticks, &state);
 		if (pg_cgroup_is_gone(error))
 			error = 0;
-		else if (!error && !dead && ticks >= listing->since_ticks)
+		else if (!error && !is_dead(state) && ticks >= listing->since_ticks)
 			error = add_survivor(listing, cgroup_fd, pids[i]);
 	}
 	return error;
@@ -167,25 +174,25 @@ static int send_signal(const struct pg_survivor *survivor, uint64_t since_ticks,
 {
 	pg_autoclose int fd = (int)syscall(SYS_pidfd_open, survivor->pid, 0);
 	uint64_t ticks;
-	bool dead;
+	char state;
 	int error;
 
 	if (fd < 0)
 		return errno == ESRCH ? 0 : -errno;
-	error = read_start(survivor->pid, &ticks, &dead);
-	if (pg_cgroup_is_gone(error) || (!error && (dead || ticks < since_ticks)))
+	error = read_start(survivor->pid, &ticks, &state);
+	if (pg_cgroup_is_gone(error) || (!error && (is_dead(state) || ticks < since_ticks)))
 		return 0;
 	if (!error && syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) && errno != ESRCH)
 		error = -errno;
 	return error;
 }
 
-static bool is_listed(const struct pg_survivors *survivors, const struct pg_survivor *survivor)
+static struct pg_survivor *find(const struct pg_survivors *survivors, pid_t pid)
 {
 	for (size_t i = 0; i < survivors->count; i++)
-		if (survivors->items[i].pid == survivor->pid)
-			return true;
-	return false;
+		if (survivors->items[i].pid == pid)
+			return &survivors->items[i];
+	return NULL;
 }
 
 /* Those that are new go to the list of all; *ret_new counts them. */
@@ -194,7 +201,7 @@ static int merge(struct pg_survivors *all, size_t *room, struct pg_survivors *fo
 {
 	*ret_new = 0;
 	for (size_t i = 0; i < found->count; i++) {
-		if (is_listed(all, &found->items[i]))
+		if (find(all, found->items[i].pid))
 			continue;
 		if (pg_vector_grow(&all->items, all->count, room, sizeof(*all->items)))
 			return -ENOMEM;
@@ -206,14 +213,25 @@ static int merge(struct pg_survivors *all, size_t *room, struct pg_survivors *fo
 	return 0;
 }
 
-/* A cgroup in which nobody else is can be frozen whole, with those that it starts meanwhile. */
-struct freezing {
-	const struct pg_survivors *survivors;
-};
+/* Until cgroup.events says so. */
+static int wait_frozen(int cgroup_fd)
+{
+	const uint64_t deadline = pg_monotonic_ns() + STOP_MS * PG_NSEC_PER_MSEC;
+	bool frozen;
+	int error;
 
+	while (!(error = pg_cgroup_frozen(cgroup_fd, &frozen, NULL)) && !frozen) {
+		if (pg_monotonic_ns() > deadline)
+			return -ETIMEDOUT;
+		(void)!pg_wait_readable(-1, -1, 1);
+	}
+	return error;
+}
+
+/* A cgroup in which nobody else is can be frozen whole, with those that it starts meanwhile. */
 static int freeze_cgroup(void *userdata, int cgroup_fd)
 {
-	const struct freezing *freezing = userdata;
+	struct pg_survivors *survivors = userdata;
 	pg_autofree pid_t *pids = NULL;
 	size_t count = 0;
 	int error = pg_cgroup_pids(cgroup_fd, &pids, &count, NULL);
@@ -221,23 +239,26 @@ static int freeze_cgroup(void *userdata, int cgroup_fd)
 	if (error)
 		return pg_cgroup_is_gone(error) ? 0 : error;
 	for (size_t i = 0; i < count; i++)
-		if (!is_listed(freezing->survivors, &(struct pg_survivor){.pid = pids[i]}))
+		if (!find(survivors, pids[i]))
 			return 0;
 	/* Freezing is for what is below as well: there nobody else may be either. */
-	return count && !pg_cgroup_has_children(cgroup_fd)
-		       ? pg_file_write_at(cgroup_fd, "cgroup.freeze", "1", NULL)
-		       : 0;
+	if (!count || pg_cgroup_has_children(cgroup_fd))
+		return 0;
+	error = pg_file_write_at(cgroup_fd, "cgroup.freeze", "1", NULL);
+	if (!error)
+		error = wait_frozen(cgroup_fd);
+	for (size_t i = 0; i < count && !error; i++)
+		find(survivors, pids[i])->frozen = true;
+	return pg_cgroup_is_gone(error) ? 0 : error;
 }
 
-static int freeze_cgroups(struct pg_environment *environment, const struct pg_survivors *survivors)
+static int freeze_cgroups(struct pg_environment *environment, struct pg_survivors *survivors)
 {
-	struct freezing freezing = {survivors};
-
 	for (size_t i = 0; i < pg_place_count(environment); i++) {
 		const struct pg_place *place = &environment->places[i];
 		int error = pg_place_is_gone(place)
 				    ? 0
-				    : pg_cgroup_walk(place->fd, freeze_cgroup, &freezing);
+				    : pg_cgroup_walk(place->fd, freeze_cgroup, survivors);
 
 		if (error && !pg_cgroup_is_gone(error))
 			return error;
@@ -245,14 +266,46 @@ static int freeze_cgroups(struct pg_environment *environment, const struct pg_su
 	return 0;
 }
 
-static int signal_all(const struct pg_survivors *survivors, uint64_t since_ticks, int number)
+/* Until it does not run any more: a signal takes its time to a process on another CPU. */
+static int wait_stopped(const struct pg_survivor *survivor)
+{
+	const uint64_t deadline = pg_monotonic_ns() + STOP_MS * PG_NSEC_PER_MSEC;
+	uint64_t ticks;
+	char state;
+
+	while (!read_start(survivor->pid, &ticks, &state) && !strchr("TtZX", state)) {
+		if (pg_monotonic_ns() > deadline)
+			return -ETIMEDOUT;
+		(void)!pg_wait_readable(-1, -1, 1);
+	}
+	return 0;
+}
+
+static int stop_others(const struct pg_survivors *survivors, uint64_t since_ticks)
 {
 	int error = 0, failed;
 
 	for (size_t i = 0; i < survivors->count; i++) {
-		failed = send_signal(&survivors->items[i], since_ticks, number);
+		failed = survivors->items[i].frozen
+				 ? 0
+				 : send_signal(&survivors->items[i], since_ticks, SIGSTOP);
 		error = error ? error : failed;
 	}
+	for (size_t i = 0; i < survivors->count && !error; i++)
+		if (!survivors->items[i].frozen)
+			error = wait_stopped(&survivors->items[i]);
+	return error;
+}
+
+static int kill_all(const struct pg_survivors *survivors, uint64_t since_ticks)
+{
+	int error = 0, failed;
+
+	for (size_t i = 0; i < survivors->count; i++) {
+		failed = send_signal(&survivors->items[i], since_ticks, SIGKILL);
+		error = error ? error : failed;
+	}
+	(void)!pg_wait_readable(-1, -1, 1);
 	return error;
 }
 
@@ -276,16 +329,15 @@ int pg_environment_end_survivors(struct pg_environment *environment, uint64_t si
 		/* Killed ones must be gone, stopped ones stay: then none may be new. */
 		if (!error && (how == PG_SURVIVORS_KILL ? !found.count : !added))
 			return 0;
-		if (!error && how == PG_SURVIVORS_FREEZE)
+		if (!error && how == PG_SURVIVORS_KILL)
+			error = kill_all(ret_survivors, ticks);
+		else if (!error)
 			error = freeze_cgroups(environment, ret_survivors);
-		if (!error)
-			error = signal_all(ret_survivors, ticks,
-					   how == PG_SURVIVORS_KILL ? SIGKILL : SIGSTOP);
+		if (!error && how == PG_SURVIVORS_FREEZE)
+			error = stop_others(ret_survivors, ticks);
 		if (error)
 			return pg_fail_errno(err, error, "ending the survivors in %s",
 					     environment->record.name);
-		if (how == PG_SURVIVORS_KILL)
-			(void)!pg_wait_readable(-1, -1, 1);
 	}
 	return pg_fail(err, -ETIMEDOUT, "processes of %s go on starting others",
 		       environment->record.name);
