@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A harness on the Python client against the real agent, judged by what the servers have seen.
+
+The harness is a process of its own, which has the package phasegate; this one has the lab.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import cgroups
+from agentcase import AgentTest
+from harness import main, token
+from lab import A4, B4, D4
+from phasegate import LIMIT, NO_NETWORK, allowlist, dying_with_us, started
+from recorder import PORT
+
+PACKAGE = os.environ["PHASEGATE_PYTHON"]
+HARNESS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "taskharness.py")
+TASKS = 32
+# Connects and says a token; prints "HOST open" or "HOST denied".
+SEND = """
+send() { if (exec 3<>/dev/tcp/$1/%d && printf %%s "$2" >&3) 2>/dev/null
+         then echo "$1 open"; else echo "$1 denied"; fi; }
+""" % PORT
+# Sends to an address for as long as it lives, in a session of its own and without its parents.
+SENDER = """
+(setsid bash -c 'n=0; while :; do printf %%s "%s" >/dev/udp/%s/%d; n=$((n+1)); echo $n >%s
+ sleep 0.01; done' </dev/null >/dev/null 2>&1 &)
+"""
+
+
+def shell(*lines):
+    return ["bash", "-c", SEND + "\n".join(lines)]
+
+
+def send(host, mark):
+    return f'send {host} "{mark}"'
+
+
+class HarnessTest(AgentTest):
+    def harness(self, *words):
+        process = subprocess.Popen(
+            dying_with_us(*self.lab.client.command(sys.executable, HARNESS, *words)),
+            stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": PACKAGE, "PHASEGATE_SOCKET": self.daemon.socket})
+        started.add(process.pid)
+
+        def end():
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+        self.addCleanup(end)
+        return process
+
+    def run_tasks(self, *tasks):
+        """{name: what the harness says of it}"""
+        process = self.harness("tasks", *map(json.dumps, tasks))
+        output, _ = process.communicate(timeout=4 * LIMIT)
+        self.assertEqual(process.returncode, 0)
+        results = {line["name"]: line for line in map(json.loads, output.splitlines())}
+        self.assertEqual(set(results), {task["name"] for task in tasks})
+        return results
+
+    def assertSeen(self, host, mark):
+        self.assertIsNotNone(self.recorder.wait(mark), f"{host} has not seen {mark}")
+        self.assertEqual({a.address for a in self.recorder.arrivals(mark)}, {host})
+
+    def assertNotSeen(self, mark):
+        """Call it after a fence."""
+        self.assertEqual(self.recorder.arrivals(mark), [])
+
+    def assertNothingLeft(self):
+        self.assertEqual(self.daemon.call("GET", "/v1/environments")["environments"], [])
+
+    def path(self, name):
+        return f"{self.daemon.directory.name}/{name}"
+
+    def wait_counted(self, path, more=10):
+        """Until a sender has tried so many times more."""
+        def read():
+            try:
+                with open(path, encoding="ascii") as file:
+                    return int(file.read() or 0)
+            except (FileNotFoundError, ValueError):
+                return 0
+
+        first = read()
+        deadline = time.monotonic() + LIMIT
+        while read() < first + more:
+            self.assertLess(time.monotonic(), deadline, "the sender is not at work")
+            time.sleep(0.01)
+
+
+class Tasks(HarnessTest):
+    def task(self, number):
+        """Even and odd ones have opposite runs: what one is allowed the other is denied."""
+        name = self.name(f"task{number}")
+        near, far = (A4, D4) if number % 2 == 0 else (D4, A4)
+        marks = {what: token(f"{number}-{what}") for what in (
+            "setup", "setup-no", "run", "run-no", "tree", "late", "verify-no")}
+        return {"near": near, "far": far, **marks}, {
+            "name": name, "network_policy": allowlist(B4), "run_network_policy": allowlist(near),
+            "verifier_network_policy": NO_NETWORK,
+            "setup": shell(send(B4, marks["setup"]), send(near, marks["setup-no"])),
+            "run": shell(send(near, marks["run"]), send(far, marks["run-no"]),
+                         # It waits for the setup's host in a phase to come.
+                         SENDER % (marks["late"], B4, PORT, os.devnull),
+                         f"bash -c '{SEND}(send {near} {marks['tree']}) & wait'"),
+            "verify": shell(send(near, marks["verify-no"]), send(B4, marks["verify-no"]))}
+
+    def test_many_at_once(self):
+        known, tasks = zip(*(self.task(number) for number in range(TASKS)))
+        began = time.monotonic()
+        results = self.run_tasks(*tasks)
+        print(f"{TASKS} tasks in {time.monotonic() - began:.1f} s", flush=True)
+        self.fence()
+        for about, task in zip(known, tasks):
+            result, near, far = results[task["name"]], about["near"], about["far"]
+            with self.subTest(task=task["name"]):
+                self.assertNotIn("error", result)
+                outputs = [result[phase]["output"].split("\n")[:-1]
+                           for phase in ("setup", "run", "verify")]
+                self.assertEqual(outputs, [
+                    [f"{B4} open", f"{near} denied"],
+                    [f"{near} open", f"{far} denied", f"{near} open"],
+                    [f"{near} denied", f"{B4} denied"]])
+                self.assertSeen(B4, about["setup"])
+                self.assertSeen(near, about["run"])
+                self.assertSeen(near, about["tree"])
+                for denied in ("setup-no", "run-no", "late", "verify-no"):
+                    self.assertNotSeen(about[denied])
+        self.assertNothingLeft()
+
+    def test_time_out(self):
+        """The run's tree ends with it, and the verification follows."""
+        setup, late, run, verify = (token(x) for x in ("setup", "late", "run", "verify"))
+        count = self.path("count")
+        task = {"name": self.name("slow"), "network_policy": allowlist(B4),
+                "run_network_policy": allowlist(A4), "verifier_network_policy": allowlist(D4),
+                "run_timeout": 3, "setup": shell(send(B4, setup)),
+                "run": shell(send(A4, run), SENDER % (late, D4, PORT, count), "sleep 1000"),
+                "verify": shell(send(D4, verify), send(A4, verify))}
+        result = self.run_tasks(task)[task["name"]]
+        self.assertIsNone(result["run"]["status"])
+        self.assertEqual(result["verify"], {"status": 0, "output": f"{D4} open\n{A4} denied\n"})
+        self.fence()
+        self.assertSeen(B4, setup)
+        self.assertSeen(A4, run)
+        self.assertSeen(D4, verify)
+        # It was at work, and the verifier's host was open after it had to be gone.
+        with open(count, encoding="ascii") as file:
+            self.assertGreater(int(file.read()), 10)
+        self.assertNotSeen(late)
+        self.assertNothingLeft()
+
+    def test_separate_verifier(self):
+        """Its Environment is another: nothing of the run's is in it, and both have their policy."""
+        run, verify, late = token("run"), token("verify"), token("late")
+        task = {"name": self.name("judged"), "network_policy": NO_NETWORK,
+                "run_network_policy": allowlist(A4), "verifier_network_policy": allowlist(D4),
+                "verifier": "new",
+                "run": shell(send(A4, run), SENDER % (late, D4, PORT, os.devnull)),
+                "verify": shell(send(D4, verify), send(A4, verify), "cat /proc/self/cgroup")}
+        result = self.run_tasks(task)[task["name"]]
+        lines = result["verify"]["output"].splitlines()
+        self.assertEqual(lines[:2], [f"{D4} open", f"{A4} denied"])
+        self.assertIn(f"{task['name']}-verifier/", lines[-1])
+        self.fence()
+        self.assertSeen(A4, run)
+        self.assertSeen(D4, verify)
+        self.assertNotSeen(late)
+        events = self.daemon.call("GET", "/v1/events").body
+        created = [e["environment"] for e in events if e["event"] == "created"]
+        self.assertIn(f"{task['name']}-verifier", created)
+        self.assertNothingLeft()
+
+    def test_policy_at_fault(self):
+        task = {"name": self.name("wrong"), "run": ["true"],
+                "run_network_policy": allowlist("https://example.com/")}
+        self.assertIn("PolicyInvalidError", self.run_tasks(task)[task["name"]]["error"])
+        self.assertNothingLeft()
+
+
+class Crash(HarnessTest):
+    LEASE = 3
+    POLICY = json.dumps({"network_policy": allowlist(B4), "run_network_policy": allowlist(A4)})
+
+    def event(self, cursor, kind, name):
+        while True:
+            lines = self.daemon.call("GET", f"/v1/events?cursor={cursor}&follow=1"
+                                     f"&environment={name}").body
+            cursor = lines[-1]["cursor"]
+            for line in lines:
+                if line["event"] == kind:
+                    return line
+
+    def test_killed_in_a_run(self):
+        """What it has started goes on, and sends nothing more once the lease is over."""
+        name, mark = self.name("crash"), token("crash")
+        self.daemon.names.add(name)
+        count = self.path("count")
+        sender = SENDER % (mark, A4, PORT, count)
+        cursor = self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
+        process = self.harness("hold", name, self.POLICY, str(self.LEASE), *shell(sender))
+        directory = json.loads(process.stdout.readline())["directory"]
+        self.assertSeen(A4, mark)
+        # While it is alive its lease is renewed.
+        deadline = time.monotonic() + 2 * self.LEASE
+        while time.monotonic() < deadline:
+            self.assertFalse(self.daemon.show(name)["denied"])
+            time.sleep(0.2)
+        process.kill()
+        process.wait()
+        self.assertEqual(self.daemon.show(name)["phase"], "run")
+        over = self.event(cursor, "lease_over", name)
+        self.assertTrue(over["denied"])
+        self.fence()
+        self.recorder.forget()
+        self.wait_counted(count)
+        self.fence()
+        self.assertNotSeen(mark)
+        self.assertTrue(cgroups.processes(directory))
+        next_one = self.harness("take", name, self.POLICY)
+        self.assertEqual(json.loads(next_one.communicate(timeout=LIMIT)[0])["denied"], True)
+        self.assertFalse(os.path.exists(directory))
+        self.assertNothingLeft()
+
+    def test_agent_is_killed_under_a_harness(self):
+        """The phase stays in force without it, and the harness does not notice."""
+        name, mark, other = self.name("kill"), token("kill"), token("other")
+        self.daemon.names.add(name)
+        script = shell(SENDER % (mark, A4, PORT, self.path("a")),
+                       SENDER % (other, D4, PORT, self.path("d")))
+        process = self.harness("hold", name, self.POLICY, "20", *script)
+        directory = json.loads(process.stdout.readline())["directory"]
+        self.assertSeen(A4, mark)
+        self.daemon.kill()
+        self.recorder.forget()
+        self.wait_counted(self.path("d"))
+        self.assertSeen(A4, mark)
+        self.daemon.start()
+        self.assertEqual(self.daemon.show(name)["phase"], "run")
+        # Ends as on Ctrl-C: baseline, then destroyed with what runs in it.
+        process.send_signal(2)
+        process.wait(LIMIT)
+        self.fence()
+        self.assertNotSeen(other)
+        self.assertFalse(os.path.exists(directory))
+        self.assertNothingLeft()
+
+
+if __name__ == "__main__":
+    main()
