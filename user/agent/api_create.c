@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "containers.h"
 #include "create.h"
 #include "describe.h"
 #include "members.h"
@@ -16,6 +17,8 @@ struct creation {
 	struct pg_member_list members;
 	struct pg_endpoint resolvers[PG_NAMESERVERS_MAX];
 	size_t resolver_count;
+	struct pg_endpoint own_resolvers[PG_NAMESERVERS_MAX];
+	size_t own_resolver_count;
 	struct pg_managed *managed;
 };
 
@@ -63,9 +66,12 @@ static int find_resolvers(struct pg_agent *agent, struct creation *creation, str
 		return 0;
 	creation->resolver_count = config->resolver_count;
 	memcpy(creation->resolvers, config->resolvers, sizeof(config->resolvers));
+	pg_containers_resolvers(agent, &creation->members, creation->own_resolvers,
+				PG_NAMESERVERS_MAX, &creation->own_resolver_count);
 	if (creation->resolver_count > 0 ||
 	    pg_resolv_conf_read(NULL, creation->resolvers, PG_NAMESERVERS_MAX,
-				&creation->resolver_count, &err) == 0)
+				&creation->resolver_count, &err) == 0 ||
+	    creation->own_resolver_count > 0)
 		return 0;
 	return pg_reply_error(reply, PG_API_NO_RESOLVER, "/policy", NULL,
 			      "the policy has host names: %s", err.text);
@@ -81,6 +87,7 @@ static void warn(struct pg_agent *agent, const struct creation *creation)
 			      "verification runs on the host, where verifier_network_policy does"
 			      " not apply; the phase will be refused");
 	pg_opens_host_warn(agent, policy);
+	pg_containers_warn(agent, &creation->members, policy);
 }
 
 /* What the layers below say; everything that has a code of its own was checked before. */
@@ -123,6 +130,9 @@ static int make(struct pg_agent *agent, const struct pg_request *request, struct
 {
 	const struct pg_create_request *wanted = &creation->wanted;
 	pg_autofree char *note = NULL;
+	pg_autoclose int hosts_fd = -1;
+	char hosts[32];
+	int error;
 	struct pg_environment_options options = {
 		.name = wanted->name,
 		.members = (const char *const *)creation->members.paths,
@@ -134,6 +144,8 @@ static int make(struct pg_agent *agent, const struct pg_request *request, struct
 		.phase = wanted->phase,
 		.resolvers = creation->resolvers,
 		.resolver_count = creation->resolver_count,
+		.own_resolvers = creation->own_resolvers,
+		.own_resolver_count = creation->own_resolver_count,
 		.dns = wanted->dns,
 		.owner = request->caller->uid,
 	};
@@ -141,6 +153,11 @@ static int make(struct pg_agent *agent, const struct pg_request *request, struct
 	if (pg_note_print(&creation->managed->note, &note) < 0)
 		return pg_fail(err, -ENOMEM, "no memory for the Environment");
 	options.note = note;
+	error = pg_containers_hosts(agent, &creation->members, &hosts_fd, err);
+	if (error)
+		return error;
+	snprintf(hosts, sizeof(hosts), "/proc/self/fd/%d", hosts_fd);
+	options.hosts = hosts_fd < 0 ? NULL : hosts;
 	return pg_environment_create(agent->host, &options, &creation->managed->environment, err);
 }
 

@@ -20,6 +20,7 @@ static const struct pg_json_limits limits = {.size = FILE_MAX,
 /* The file as it is written. */
 struct settings {
 	const char *socket, *pins, *cgroup_parent, *group, *log_level;
+	const char *docker_socket, *podman_socket, *containerd_state;
 	const struct pg_json_value *never_allow, *host_ports, *resolvers;
 };
 
@@ -29,18 +30,33 @@ static const struct pg_json_field fields[] = {
 	PG_JSON_FIELD(struct settings, cgroup_parent, PG_JSON_STRING, .max = PG_NAME_MAX),
 	PG_JSON_FIELD(struct settings, group, PG_JSON_STRING, .max = 64),
 	PG_JSON_FIELD(struct settings, log_level, PG_JSON_STRING, .max = 16),
+	PG_JSON_FIELD(struct settings, docker_socket, PG_JSON_STRING, .max = 107),
+	PG_JSON_FIELD(struct settings, podman_socket, PG_JSON_STRING, .max = 107),
+	PG_JSON_FIELD(struct settings, containerd_state, PG_JSON_STRING, .max = 1024),
 	PG_JSON_FIELD(struct settings, never_allow, PG_JSON_ARRAY, .max = PG_NEVER_ALLOW_MAX),
 	PG_JSON_FIELD(struct settings, host_ports, PG_JSON_ARRAY, .max = PG_HOST_PORTS_MAX),
 	PG_JSON_FIELD(struct settings, resolvers, PG_JSON_ARRAY, .max = PG_NAMESERVERS_MAX),
 };
 
+static const char *const runtimes[] = {
+#define PG_X(symbol, name, path) [PG_RUNTIME_##symbol] = path,
+	PG_RUNTIMES(PG_X)
+#undef PG_X
+};
+
 int pg_config_init(struct pg_config *config, struct pg_error *err)
 {
+	bool complete = true;
+
 	*config = (struct pg_config){.log_level = PG_LOG_INFO};
 	config->socket = strdup(PG_AGENT_SOCKET);
 	config->pins = strdup(PG_PINS_DEFAULT);
 	config->parent = strdup(PG_CGROUP_PARENT_DEFAULT);
-	if (!config->socket || !config->pins || !config->parent) {
+	for (size_t i = 0; i < PG_RUNTIME_COUNT; i++) {
+		config->runtimes[i] = strdup(runtimes[i]);
+		complete = complete && config->runtimes[i];
+	}
+	if (!complete || !config->socket || !config->pins || !config->parent) {
 		pg_config_clear(config);
 		return pg_fail(err, -ENOMEM, "no memory for the settings");
 	}
@@ -52,6 +68,8 @@ void pg_config_clear(struct pg_config *config)
 	free(config->socket);
 	free(config->pins);
 	free(config->parent);
+	for (size_t i = 0; i < PG_RUNTIME_COUNT; i++)
+		free(config->runtimes[i]);
 	free(config->never_allow);
 	free(config->host_ports);
 	*config = (struct pg_config){0};
@@ -214,6 +232,21 @@ static int read_resolvers(struct pg_config *config, const struct pg_json_value *
 	return 0;
 }
 
+static int read_runtimes(struct pg_config *config, const struct settings *settings,
+			 struct pg_json_problem *problem)
+{
+	int error = read_path(&config->runtimes[PG_RUNTIME_DOCKER], settings->docker_socket,
+			      "/docker_socket", problem);
+
+	if (!error)
+		error = read_path(&config->runtimes[PG_RUNTIME_PODMAN], settings->podman_socket,
+				  "/podman_socket", problem);
+	if (!error)
+		error = read_path(&config->runtimes[PG_RUNTIME_CONTAINERD],
+				  settings->containerd_state, "/containerd_state", problem);
+	return error;
+}
+
 static int apply(struct pg_config *config, const struct settings *settings,
 		 struct pg_json_problem *problem)
 {
@@ -221,6 +254,8 @@ static int apply(struct pg_config *config, const struct settings *settings,
 
 	if (!error)
 		error = read_path(&config->pins, settings->pins, "/pins", problem);
+	if (!error)
+		error = read_runtimes(config, settings, problem);
 	if (!error)
 		error = read_parent(config, settings->cgroup_parent, problem);
 	if (!error)

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "container/container.h"
 #include "dns/resolv_conf.h"
 #include "net/prefix.h"
 
@@ -22,7 +23,8 @@
 struct pg_config {
 	char *socket;
 	char *pins;
-	char *parent; /* of the cgroups that are made */
+	char *parent;			  /* of the cgroups that are made */
+	char *runtimes[PG_RUNTIME_COUNT]; /* struct pg_runtimes.paths */
 	/* Members may use the API besides root. */
 	bool has_group;
 	gid_t group;

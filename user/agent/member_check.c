@@ -73,7 +73,7 @@ static int open_cgroup(struct pg_agent *agent, const char *path, int *ret_fd, st
 }
 
 int pg_member_check(struct pg_agent *agent, const struct pg_request *request, const char *path,
-		    bool attach, const char *object, struct pg_reply *reply)
+		    bool attach, bool vouched, const char *object, struct pg_reply *reply)
 {
 	pg_autoclose int fd = -1;
 	struct pg_error err = {};
@@ -91,7 +91,7 @@ int pg_member_check(struct pg_agent *agent, const struct pg_request *request, co
 			" empty parts, \".\" and \"..\"");
 	if (open_cgroup(agent, path, &fd, &err) < 0 || fstat(fd, &owner))
 		return pg_reply_error(reply, PG_API_MEMBER_NOT_FOUND, object, NULL, "%s", err.text);
-	if (request->caller->uid != 0 && request->caller->uid != owner.st_uid)
+	if (!vouched && request->caller->uid != 0 && request->caller->uid != owner.st_uid)
 		return pg_reply_error(reply, PG_API_MEMBER_NOT_YOURS, object, NULL,
 				      "the cgroup %s belongs to another user", path);
 	if (check_not_ours(request, path, object, reply) < 0)
@@ -150,10 +150,8 @@ static bool in_namespace(const struct target *target, pid_t pid)
 
 static bool is_targets(const struct target *target, pid_t pid)
 {
-	if (in_namespace(target, pid))
-		return true;
 	for (unsigned int i = 0; pid > 0 && i < ANCESTORS_MAX; i++) {
-		if (pid == target->pid)
+		if (pid == target->pid || in_namespace(target, pid))
 			return true;
 		pid = parent_of(pid);
 	}
@@ -197,14 +195,16 @@ static int describe(const struct pg_caller *process, struct target *target, stru
 	return 0;
 }
 
-static int check_alone(struct pg_agent *agent, const struct pg_caller *process, const char *path,
-		       const char *object, struct pg_reply *reply)
+int pg_member_check_alone(struct pg_agent *agent, const struct pg_caller *process, const char *path,
+			  bool named, const char *object, struct pg_reply *reply)
 {
 	struct target target = {0};
 	pg_autoclose int fd = -1;
 	struct pg_error err = {};
 	int error = describe(process, &target, &err);
 
+	if (!error && named && !target.has_namespace)
+		return 0;
 	if (!error)
 		error = open_cgroup(agent, path, &fd, &err);
 	if (!error)
@@ -241,7 +241,7 @@ int pg_member_of_pid(struct pg_agent *agent, const struct pg_request *request, p
 		return pg_reply_error(reply, PG_API_MEMBER_IS_ROOT, object, NULL,
 				      "the process is in the root cgroup");
 	if (check_not_ours(request, path, object, reply) < 0 ||
-	    check_alone(agent, &process, path, object, reply) < 0)
+	    pg_member_check_alone(agent, &process, path, false, object, reply) < 0)
 		return -EINVAL;
 	*ret_path = PG_TAKE_PTR(path);
 	return 0;

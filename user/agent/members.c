@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "containers.h"
+
 struct member {
 	const char *cgroup, *container, *runtime;
 	uint64_t pid;
@@ -14,12 +17,16 @@ struct member {
 static const struct pg_json_field fields[] = {
 	PG_JSON_FIELD(struct member, cgroup, PG_JSON_STRING, .max = 4096),
 	PG_JSON_FIELD(struct member, pid, PG_JSON_NUMBER, .max = INT_MAX),
+	PG_JSON_FIELD(struct member, container, PG_JSON_STRING, .max = 255),
+	PG_JSON_FIELD(struct member, runtime, PG_JSON_STRING, .max = 16),
 };
 
 void pg_member_list_clear(struct pg_member_list *list)
 {
-	for (size_t i = 0; i < list->count; i++)
+	for (size_t i = 0; i < PG_MEMBERS_MAX; i++) {
 		free(list->paths[i]);
+		pg_member_container_free(list->containers[i]);
+	}
 	free(list->sources);
 	*list = (struct pg_member_list){0};
 }
@@ -30,27 +37,59 @@ static int out_of_memory(struct pg_reply *reply)
 	return -ENOMEM;
 }
 
+struct pg_runtimes pg_member_list_runtimes(const struct pg_agent *agent,
+					   const struct pg_member_list *list)
+{
+	struct pg_runtimes runtimes = {.deadline = list->deadline};
+
+	for (size_t i = 0; i < PG_RUNTIME_COUNT; i++)
+		runtimes.paths[i] = agent->config->runtimes[i];
+	return runtimes;
+}
+
+static int resolve_container(struct pg_agent *agent, const struct pg_request *request,
+			     const struct member *member, const char *object,
+			     struct pg_member_list *list, struct pg_json_writer *sources,
+			     struct pg_reply *reply)
+{
+	struct pg_member_container **found = &list->containers[list->count];
+	int error = pg_member_of_container(agent, request, member->runtime, member->container,
+					   object, list, &list->paths[list->count], found, reply);
+
+	if (!error)
+		pg_member_container_describe(*found, sources);
+	return error;
+}
+
+static int resolve_pid(struct pg_agent *agent, const struct pg_request *request,
+		       const struct member *member, const char *object, struct pg_member_list *list,
+		       struct pg_json_writer *sources, struct pg_reply *reply)
+{
+	pg_json_write_string(sources, "kind", "pid");
+	pg_json_write_number(sources, "pid", member->pid);
+	list->attach = true;
+	return pg_member_of_pid(agent, request, (pid_t)member->pid, object,
+				&list->paths[list->count], reply);
+}
+
 /* The member's cgroup; what it was asked for as goes to sources. */
 static int resolve(struct pg_agent *agent, const struct pg_request *request,
 		   const struct member *member, const char *object, struct pg_member_list *list,
 		   struct pg_json_writer *sources, struct pg_reply *reply)
 {
-	char **path = &list->paths[list->count];
-
-	if (!member->pid == !member->cgroup) {
+	if (!member->pid + !member->cgroup + !member->container != 2 ||
+	    (member->runtime && !member->container))
 		return pg_reply_error(reply, PG_API_REQUEST_INVALID, object, NULL,
-				      "a member is one of cgroup and pid");
-	}
+				      "a member is one of cgroup, pid and container, the last"
+				      " with its runtime or without");
 	sources->comma = false;
-	if (member->cgroup) {
-		pg_json_write_string(sources, "kind", "cgroup");
-		*path = strdup(member->cgroup);
-		return *path ? 0 : out_of_memory(reply);
-	}
-	pg_json_write_string(sources, "kind", "pid");
-	pg_json_write_number(sources, "pid", member->pid);
-	list->attach = true;
-	return pg_member_of_pid(agent, request, (pid_t)member->pid, object, path, reply);
+	if (member->container)
+		return resolve_container(agent, request, member, object, list, sources, reply);
+	if (member->pid)
+		return resolve_pid(agent, request, member, object, list, sources, reply);
+	pg_json_write_string(sources, "kind", "cgroup");
+	list->paths[list->count] = strdup(member->cgroup);
+	return list->paths[list->count] ? 0 : out_of_memory(reply);
 }
 
 static int add(struct pg_agent *agent, const struct pg_request *request, const struct pg_json *json,
@@ -92,8 +131,8 @@ static int check(struct pg_agent *agent, const struct pg_request *request,
 		char object[32];
 
 		snprintf(object, sizeof(object), "/members/%zu", i);
-		error = pg_member_check(agent, request, list->paths[i], list->attach, object,
-					reply);
+		error = pg_member_check(agent, request, list->paths[i], list->attach,
+					list->containers[i], object, reply);
 	}
 	return error;
 }
@@ -107,6 +146,7 @@ int pg_members_resolve(struct pg_agent *agent, const struct pg_request *request,
 	size_t size;
 	int error = 0;
 
+	list->deadline = pg_monotonic_ns() + PG_RUNTIME_WAIT_MS * PG_NSEC_PER_MSEC;
 	if (pg_json_writer_start(&sources) < 0)
 		return out_of_memory(reply);
 	if (!element) {

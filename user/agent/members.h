@@ -2,16 +2,22 @@
 /* Members in a request to create -> cgroups, and whether the caller may have them. */
 #pragma once
 
+#include "container/container.h"
 #include "json/json.h"
 #include "request.h"
 
 #include <phasegate/abi/member.h>
 
+struct pg_member_container;
+
 struct pg_member_list {
 	char *paths[PG_MEMBERS_MAX]; /* owned */
+	/* What is known of members that are containers, NULL for others; owned. */
+	struct pg_member_container *containers[PG_MEMBERS_MAX];
 	size_t count;
-	bool attach;   /* in: asked for; out: also because a member is one that runs */
-	char *sources; /* as struct pg_note has it; owned */
+	uint64_t deadline; /* until when runtimes may be asked, CLOCK_MONOTONIC ns */
+	bool attach;	   /* in: asked for; out: also because a member is one that runs */
+	char *sources;	   /* as struct pg_note has it; owned */
 };
 
 /* -EINVAL or -ENOMEM: the error is in reply. array NULL: none, so one is to be made. */
@@ -23,11 +29,24 @@ void pg_member_list_clear(struct pg_member_list *list);
 
 /*
  * Whether the cgroup (an absolute path below the mount of cgroup2) may become a member for the
- * caller. -EINVAL: the error, about object, is in reply.
+ * caller; vouched: it is known to be the caller's. -EINVAL: the error, about object, is in reply.
  */
 int pg_member_check(struct pg_agent *agent, const struct pg_request *request, const char *path,
-		    bool attach, const char *object, struct pg_reply *reply) PG_MUST_CHECK;
+		    bool attach, bool vouched, const char *object,
+		    struct pg_reply *reply) PG_MUST_CHECK;
 
 /* The cgroup of a process that all other processes there belong to. */
 int pg_member_of_pid(struct pg_agent *agent, const struct pg_request *request, pid_t pid,
 		     const char *object, char **ret_path, struct pg_reply *reply) PG_MUST_CHECK;
+
+/*
+ * Whether no processes but those of the one that process names are in the cgroup: it or its
+ * descendants, or in its pid namespace. named: the cgroup is named after its container, so that it
+ * may have processes from elsewhere, too, if it shares the agent's pid namespace.
+ */
+int pg_member_check_alone(struct pg_agent *agent, const struct pg_caller *process, const char *path,
+			  bool named, const char *object, struct pg_reply *reply) PG_MUST_CHECK;
+
+/* Where to ask for containers. */
+struct pg_runtimes pg_member_list_runtimes(const struct pg_agent *agent,
+					   const struct pg_member_list *list);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "containers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "dns/resolv_conf.h"
+
+/* A container's names are a few lines; one that is larger was not written by a runtime. */
+#define HOSTS_MAX (1024 * 1024)
+
+static bool has_a_resolver(const struct pg_container *container)
+{
+	/* Docker's own answers on its networks but on the default one. */
+	return container->runtime == PG_RUNTIME_DOCKER && container->network_count > 0 &&
+	       container->network_mode && strcmp(container->network_mode, "bridge") != 0;
+}
+
+/* The server is one that the runtime, or whoever started the container, has chosen. */
+static bool is_vouched_for(const struct pg_container *container, const struct pg_addr *addr)
+{
+	struct pg_addr docker;
+
+	if (has_a_resolver(container) && pg_addr_parse("127.0.0.11", &docker) == 0 &&
+	    pg_addr_compare(&docker, addr) == 0)
+		return true;
+	for (size_t i = 0; i < container->dns_count; i++)
+		if (pg_addr_compare(&container->dns[i], addr) == 0)
+			return true;
+	for (size_t i = 0; i < container->network_count; i++)
+		for (size_t j = 0; j < container->networks[i].gateway_count; j++)
+			if (pg_addr_compare(&container->networks[i].gateways[j], addr) == 0)
+				return true;
+	return false;
+}
+
+static bool contains(const struct pg_endpoint *servers, size_t count,
+		     const struct pg_endpoint *server)
+{
+	for (size_t i = 0; i < count; i++)
+		if (servers[i].port == server->port &&
+		    pg_addr_compare(&servers[i].addr, &server->addr) == 0)
+			return true;
+	return false;
+}
+
+void pg_containers_resolvers(struct pg_agent *agent, const struct pg_member_list *list,
+			     struct pg_endpoint *servers, size_t max, size_t *ret_count)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < list->count; i++) {
+		struct pg_endpoint own[PG_NAMESERVERS_MAX];
+		const struct pg_container *container;
+		struct pg_error unused = {};
+		size_t found = 0;
+
+		if (!list->containers[i])
+			continue;
+		container = pg_member_container_network(list->containers[i]);
+		if (!container->resolv_conf ||
+		    pg_resolv_conf_read(container->resolv_conf, own, PG_NAMESERVERS_MAX, &found,
+					&unused) < 0)
+			continue;
+		for (size_t j = 0; j < found && count < max; j++)
+			if (is_vouched_for(container, &own[j].addr) &&
+			    !contains(servers, count, &own[j]))
+				servers[count++] = own[j];
+	}
+	*ret_count = count;
+}
+
+static bool is_as_started(const struct stat *file, uint64_t started)
+{
+	const uint64_t changed =
+		(uint64_t)file->st_ctim.tv_sec * PG_NSEC_PER_SEC + (uint64_t)file->st_ctim.tv_nsec;
+
+	return S_ISREG(file->st_mode) && changed <= started && file->st_size <= HOSTS_MAX;
+}
+
+static int append(int to, int from, const char *path, struct pg_error *err)
+{
+	char part[16384];
+	size_t total = 0;
+	ssize_t got;
+
+	while ((got = read(from, part, sizeof(part))) > 0) {
+		total += (size_t)got;
+		/* The file may grow while it is read. */
+		if (total > HOSTS_MAX || write(to, part, (size_t)got) != got)
+			return pg_fail(err, -EIO, "cannot copy %s", path);
+	}
+	if (got < 0 || write(to, "\n", 1) != 1)
+		return pg_fail(err, -EIO, "cannot copy %s", path);
+	return 0;
+}
+
+static int add_hosts(struct pg_agent *agent, const struct pg_container *container, int *hosts,
+		     struct pg_error *err)
+{
+	pg_autoclose int fd =
+		open(container->hosts, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat file;
+	char message[256];
+
+	if (fd < 0 || fstat(fd, &file))
+		return 0;
+	if (!is_as_started(&file, container->started)) {
+		snprintf(message, sizeof(message),
+			 "the hosts file of the container %s was written since its start: its names"
+			 " are not used",
+			 container->name);
+		pg_agent_warn(agent, "hosts_changed", message);
+		return 0;
+	}
+	if (*hosts < 0)
+		*hosts = memfd_create("phasegate-hosts", MFD_CLOEXEC);
+	if (*hosts < 0)
+		return pg_fail_errno(err, -errno, "cannot copy %s", container->hosts);
+	return append(*hosts, fd, container->hosts, err);
+}
+
+int pg_containers_hosts(struct pg_agent *agent, const struct pg_member_list *list, int *ret_fd,
+			struct pg_error *err)
+{
+	pg_autoclose int hosts = -1;
+	int error = 0;
+
+	for (size_t i = 0; !error && i < list->count; i++) {
+		const struct pg_container *container =
+			list->containers[i] ? pg_member_container_network(list->containers[i])
+					    : NULL;
+
+		if (container && container->hosts)
+			error = add_hosts(agent, container, &hosts, err);
+	}
+	if (!error)
+		*ret_fd = PG_TAKE_FD(hosts);
+	return error;
+}
