@@ -98,3 +98,79 @@ Test(print, lines_for_people)
 			       "duplicate_entries\n"
 			       "  why:   1 of 5 entries repeat another and are merged\n");
 }
+
+static struct pg_policy *parse(const char *text, const struct pg_policy_addition *additions,
+			       size_t count)
+{
+	const struct pg_policy_source from = {"test", text, strlen(text)};
+	pg_autodiagnostics struct pg_diagnostics diagnostics = {0};
+	struct pg_policy *policy = NULL;
+
+	cr_assert_eq(pg_policy_parse(&from, 1, additions, count, PG_POLICY_BARE, &policy,
+				     &diagnostics),
+		     0, "%s", text);
+	return policy;
+}
+
+static char *document_of(const struct pg_policy *policy)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	cr_assert_eq(pg_policy_print_document(out, policy), 0);
+	fclose(out);
+	return text;
+}
+
+Test(print, a_document_of_the_policy)
+{
+	pg_autopolicy struct pg_policy *policy = parse(DOCUMENT, NULL, 0);
+	pg_autofree char *text = document_of(policy);
+
+	cr_expect_str_eq(text,
+			 "{\"network_policy\":\"no-network\",\"run_network_policy\":{"
+			 "\"network_mode\":\"allowlist\",\"allowed_hosts\":[\"api.example.com\","
+			 "\"*.example.org\",\"203.0.113.0/24\",\"2001:db8::1\"]}}\n");
+}
+
+/* Also where an addition made one phase's list another than the one it was inherited from. */
+Test(print, a_document_means_the_same)
+{
+	static const char *const documents[] = {
+		"{}",
+		"{\"network_policy\":{\"network_mode\":\"allowlist\",\"allowed_hosts\":[\"a."
+		"example\"]}}",
+		"{\"network_policy\":{\"network_mode\":\"allowlist\",\"allowed_hosts\":[\"a."
+		"example\"]},"
+		"\"verifier_network_policy\":\"public\"}",
+	};
+	const struct pg_policy_addition addition = {PG_PHASE_SETUP, "b.example"};
+
+	for (size_t i = 0; i < PG_ARRAY_SIZE(documents); i++) {
+		pg_autopolicy struct pg_policy *policy = parse(documents[i], &addition, i > 0);
+		pg_autofree char *text = document_of(policy);
+		pg_autopolicy struct pg_policy *again = parse(text, NULL, 0);
+		pg_autofree char *text_again = document_of(again);
+
+		cr_expect_str_eq(text_again, text);
+		for (size_t phase = 0; phase < PG_PHASE_COUNT; phase++) {
+			const struct pg_entries *one = policy->phases[phase].entries;
+			const struct pg_entries *other = again->phases[phase].entries;
+
+			cr_expect_eq(policy->phases[phase].mode, again->phases[phase].mode);
+			cr_expect_eq(one ? one->count : 0, other ? other->count : 0);
+		}
+	}
+}
+
+Test(print, a_copy_outlives_the_policy)
+{
+	struct pg_policy *policy = parse(DOCUMENT, NULL, 0);
+	pg_autopolicy struct pg_policy *copy = pg_policy_copy(policy);
+	pg_autofree char *text = document_of(policy), *text_of_copy = NULL;
+
+	pg_policy_free(policy);
+	text_of_copy = document_of(copy);
+	cr_expect_str_eq(text_of_copy, text);
+}
