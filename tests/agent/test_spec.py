@@ -66,7 +66,8 @@ class Spec(unittest.TestCase):
                 (openapi.SCHEMAS["SetPhase"], "api_phase.c", r"\bfields"),
                 (openapi.SCHEMAS["SetPhase"]["properties"]["lease"], "api_phase.c",
                  "lease_fields"),
-                (openapi.SCHEMAS["SetPolicy"], "api_policy.c", r"\bfields")):
+                (openapi.SCHEMAS["SetPolicy"], "api_policy.c", r"\bfields"),
+                (openapi.SCHEMAS["Verify"], "api_verify.c", r"\bfields")):
             self.assertEqual(self.fields(name, table), set(schema["properties"]), name)
 
 

@@ -14,6 +14,7 @@
 #include "phases.h"
 #include "privileges.h"
 #include "server.h"
+#include "verify.h"
 
 /* Connections, namespaces that are served, maps, members: what all Environments may need. */
 #define DESCRIPTORS 524288
@@ -99,6 +100,7 @@ static void on_denied(void *userdata, struct pg_environment *environment,
 	struct pg_json_writer json;
 	char text[PG_ADDR_TEXT];
 
+	pg_verifications_denied(agent, event);
 	if (!pg_agent_open_event(agent, &json, "denied", name))
 		return;
 	pg_json_write_string(&json, "phase", pg_phase_name(pg_environment_phase(environment)));
@@ -254,6 +256,7 @@ static void stop(struct pg_agent *agent)
 
 	agent->stopping = true;
 	pg_server_stop(PG_TAKE_PTR(agent->server));
+	pg_verifications_clear(agent);
 	while ((managed = LIST_FIRST(&agent->environments))) {
 		LIST_REMOVE(managed, link);
 		pg_environment_leave(managed->environment);

@@ -8,6 +8,7 @@
  *   managed.h    Environments and what the agent remembers of them
  *   phases.c     switches, survivors, leases
  *   events.c     the ring of events
+ *   verify.c     tries from inside of an Environment
  */
 #pragma once
 
@@ -19,6 +20,7 @@
 #include "reply.h"
 
 struct pg_server;
+struct pg_verification;
 
 /* Warnings of one operation that are told to its caller. */
 #define PG_AGENT_WARNINGS_MAX 64
@@ -31,6 +33,7 @@ struct pg_agent {
 	struct pg_server *server;
 	struct pg_events events;
 	struct pg_managed_list environments;
+	LIST_HEAD(, pg_verification) verifications; /* verify.h */
 	size_t environment_count;
 	/* While an operation collects warnings for its reply; they are logged as well. */
 	struct pg_json_writer warnings;

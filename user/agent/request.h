@@ -45,6 +45,7 @@ typedef void (*pg_handler)(struct pg_agent *agent, const struct pg_request *requ
 	X("PUT", "/v1/environments/*/phase", pg_api_phase, "") \
 	X("PUT", "/v1/environments/*/policy", pg_api_policy, "") \
 	X("GET", "/v1/environments/*/explain", pg_api_explain, "host phase") \
+	X("POST", "/v1/environments/*/verify", pg_api_verify, "") \
 	X("GET", "/v1/events", pg_api_events, "cursor environment follow")
 
 #define PG_X(method, path, handler, query) \

@@ -177,6 +177,24 @@ struct pg_spawn {
 int pg_environment_spawn(struct pg_environment *environment, struct pg_spawn *spawn, pid_t *ret_pid,
 			 struct pg_error *err) PG_MUST_CHECK;
 
+/* A child that looks from inside. */
+struct pg_inside {
+	pid_t pid;
+	char cgroup[64]; /* of its own, below the first member's */
+};
+
+/*
+ * Starts a child of this process in a new cgroup below the first member's, which enters the network
+ * namespace of a process that is there, if there is any, runs function and exits with its result.
+ * It has this process's privileges and descriptors: function gives them up first. It is ended by
+ * pg_environment_leave_inside(), whether it still runs or not.
+ */
+int pg_environment_enter(struct pg_environment *environment, int (*function)(void *userdata),
+			 void *userdata, struct pg_inside *ret_inside,
+			 struct pg_error *err) PG_MUST_CHECK;
+/* environment NULL: it has been destroyed meanwhile. */
+void pg_environment_leave_inside(struct pg_environment *environment, struct pg_inside *inside);
+
 /* Kills every process of the Environment and waits for their end. */
 int pg_environment_kill(struct pg_environment *environment, size_t *ret_killed,
 			struct pg_error *err) PG_MUST_CHECK;

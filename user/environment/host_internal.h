@@ -226,6 +226,10 @@ int pg_self_probe_in_force(const struct pg_environment *environment,
 int pg_spawn_function(int cgroup_fd, int (*function)(void *userdata), void *userdata,
 		      pid_t *ret_pid, struct pg_error *err) PG_MUST_CHECK;
 
+/* A new cgroup below the first member's; name is STEM-RANDOM. */
+int pg_spawn_cgroup(const struct pg_environment *environment, const char *stem, char *name,
+		    size_t room, int *ret_fd, struct pg_error *err) PG_MUST_CHECK;
+
 /* create.c: the header's magic, flags and ceiling. */
 void pg_environment_set_flags(struct pg_environment *environment);
 

@@ -85,15 +85,14 @@ static void execute(char *const *argv, int report_fd)
  * A command that sees the cgroups could have made one of a name that it foresees, and frozen it:
  * so the name is random, and one that exists is not taken.
  */
-static int make_child_cgroup(const struct pg_environment *environment, const char *stem,
-			     int *ret_fd, struct pg_error *err)
+int pg_spawn_cgroup(const struct pg_environment *environment, const char *stem, char *name,
+		    size_t room, int *ret_fd, struct pg_error *err)
 {
-	char name[64];
 	uint32_t random;
 
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		return pg_fail_errno(err, -errno, "drawing a random name");
-	snprintf(name, sizeof(name), "%s-%08" PRIx32, stem, random);
+	snprintf(name, room, "%s-%08" PRIx32, stem, random);
 	if (mkdirat(environment->places[0].fd, name, 0755))
 		return pg_fail_errno(err, -errno, "making the cgroup %s/%s",
 				     pg_place_path(environment, 0), name);
@@ -125,10 +124,11 @@ int pg_environment_spawn(struct pg_environment *environment, struct pg_spawn *sp
 	pg_autoclose int cgroup_fd = -1, read_fd = -1, write_fd = -1;
 	const pid_t parent = getpid();
 	int pipe_fds[2], error;
+	char name[64];
 	pid_t pid;
 
 	spawn->not_executable = false;
-	error = make_child_cgroup(environment, spawn->cgroup, &cgroup_fd, err);
+	error = pg_spawn_cgroup(environment, spawn->cgroup, name, sizeof(name), &cgroup_fd, err);
 	if (error)
 		return error;
 	if (pipe2(pipe_fds, O_CLOEXEC))

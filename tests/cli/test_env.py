@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""phasegate env, events, explain and verify, with an agent at the other end."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+from agentcase import AgentTest
+from daemon import directory_of
+from harness import main
+from lab import A4, B4, D4
+from phasegate import NO_NETWORK, PUBLIC, allowlist
+from recorder import PORT
+
+BINARY = os.environ["PHASEGATE_BINARY"]
+OK, FAILURE, USAGE, NO, INCONCLUSIVE, UNREACHABLE = range(6)
+POLICY = json.dumps({"network_policy": PUBLIC, "run_network_policy": allowlist(A4),
+                     "verifier_network_policy": NO_NETWORK})
+
+
+class Env(AgentTest):
+    SETTINGS = {"never_allow": [D4]}
+
+    def run_cli(self, *words, status=OK, socket=None, stdin=None):
+        done = subprocess.run(
+            [BINARY, *words], input=stdin, capture_output=True, text=True, timeout=60, check=False,
+            env={**os.environ, "PHASEGATE_SOCKET": socket or self.daemon.socket})
+        self.assertEqual(done.returncode, status, f"{words}: {done.stdout}{done.stderr}")
+        return done
+
+    def json(self, *words, status=OK, **more):
+        return json.loads(self.run_cli(*words, "--json", status=status, **more).stdout)
+
+    def make(self, *words):
+        name = self.name()
+        self.daemon.names.add(name)
+        return self.json("env", "create", name, "--policy", POLICY, *words)
+
+    def test_life(self):
+        made = self.make()
+        name = made["name"]
+        self.assertEqual((made["phase"], made["generation"]), ("setup", 1))
+        self.assertEqual(self.json("env", "show", name)["id"], made["id"])
+        self.assertIn(name, [e["name"] for e in self.json("env", "list")["environments"]])
+        change = self.json("env", "phase", name, "run", "--expect-generation", "1")
+        self.assertEqual((change["phase"], change["generation"]), ("run", 2))
+        change = self.json("env", "update", name, "--policy", "-", "--allow", f"run={B4}",
+                           stdin=POLICY)
+        self.assertEqual((change["phase"], change["generation"]), ("run", 3))
+        entries = self.json("env", "show", name)["policy"]["run"]["entries"]
+        self.assertEqual([e["value"] for e in entries], [A4, B4])
+        self.assertEqual(self.json("env", "destroy", name), {"destroyed": True})
+        refused = self.json("env", "show", name, status=FAILURE)
+        self.assertEqual((refused["code"], refused["object"]), ("environment_not_found", name))
+
+    def test_for_people(self):
+        name = self.make()["name"]
+        lines = self.run_cli("env", "list").stdout.splitlines()
+        self.assertEqual(lines[0].split(), ["NAME", "PHASE", "MODE", "GENERATION", "MEMBERS",
+                                            "OWNER", "POPULATED", "LEASE"])
+        row = next(line for line in lines if line.startswith(name)).split()
+        self.assertEqual(row[1:], ["setup", "public", "1", "1", "0", "false", "-"])
+        self.assertIn("generation 2", self.run_cli(
+            "env", "phase", name, "run", "--lease", "60", "--then", "verifier").stdout)
+        self.assertRegex(self.run_cli("env", "list").stdout, rf"{name} .*run .*(59|60) s, then ver")
+        shown = self.run_cli("env", "show", name).stdout
+        for text in (name, A4, "kind=new", "no-network", "connects"):
+            self.assertIn(text, shown)
+        self.assertIn("(as before)", self.run_cli("env", "phase", name, "run").stdout)
+
+    def test_errors(self):
+        name = self.make()["name"]
+        done = self.run_cli("env", "phase", name, "run", "--expect-generation", "9", status=FAILURE)
+        self.assertIn("(generation_mismatch)", done.stderr)
+        self.assertIn("\n  -> ", done.stderr)
+        bad = json.dumps({"network_policy": allowlist("https://a.example/x")})
+        done = self.run_cli("env", "update", name, "--policy", bad, status=USAGE)
+        self.assertIn('write: "a.example"', done.stderr)
+        self.run_cli("env", "create", self.name(), "--policy", "{", status=USAGE)
+        self.run_cli("env", "create", self.name(), "--policy", "{},\"members\":[]", status=USAGE)
+        refused = self.json("env", "list", status=UNREACHABLE, socket="/nowhere/agent.sock")
+        self.assertEqual(refused["code"], "agent_unreachable")
+
+    def test_usage(self):
+        for words, said in (
+                (("env",), "usage:"), (("env", "shwo"), 'did you mean "show"?'),
+                (("env", "show"), "usage: phasegate env show NAME"),
+                (("env", "show", "a", "b"), "usage:"),
+                (("env", "phase", "a", "never"), "setup, run or verifier"),
+                (("env", "phase", "a", "run", "--then", "deny"), "--then needs --lease"),
+                (("env", "create", "a"), "--policy FILE|JSON"),
+                (("env", "create", "a", "--policy", "{}", "--pid", "x"), "--pid is a number"),
+                (("env", "destroy", "a", "--kill", "--release"), "either --kill or --release"),
+                (("explain", "a"), "usage:"), (("verify", "a", "--bogus"), "no option --bogus")):
+            self.assertIn(said, self.run_cli(*words, status=USAGE).stderr)
+
+    def test_members_and_destroy(self):
+        cgroup = self.make_cgroup(self.name("member"))
+        made = self.make("--cgroup", cgroup, "--phase", "run", "--verifier", "new",
+                         "--member-traffic", "deny", "--dns-settings", '{"grace_s": 1}')
+        self.assertEqual(made["members"][0]["cgroup"], cgroup)
+        self.assertEqual((made["phase"], made["verifier"], made["member_traffic"]),
+                         ("run", "new", "deny"))
+        process = self.start_in(directory_of(made), "sleep", "60")
+        self.wait_in(directory_of(made), process.pid)
+        refused = self.json("env", "destroy", made["name"], status=FAILURE)
+        self.assertEqual(refused["code"], "environment_populated")
+        self.run_cli("env", "destroy", made["name"], "--kill")
+        self.assertEqual(process.wait(), -signal.SIGKILL)
+
+    def test_survivors_are_shown(self):
+        made = self.make("--phase", "run")
+        process = self.start_in(directory_of(made), "sleep", "61")
+        self.wait_in(directory_of(made), process.pid)
+        done = self.run_cli("env", "phase", made["name"], "setup", "--survivors", "refuse",
+                            status=FAILURE)
+        self.assertIn(f"process {process.pid} (sleep)", done.stderr)
+        self.assertIn(f"process {process.pid} (sleep)",
+                      self.run_cli("env", "phase", made["name"], "setup").stdout)
+
+    def test_explain(self):
+        name = self.make("--phase", "run")["name"]
+        self.assertTrue(self.json("explain", name, A4)["allowed"])
+        self.assertIn(f"{B4} is denied in phase run",
+                      self.run_cli("explain", name, B4, status=NO).stdout)
+        self.run_cli("explain", name, B4, "--phase", "setup")
+        self.run_cli("explain", name, "a b", status=FAILURE)
+
+    def test_events(self):
+        name = self.make()["name"]
+        self.run_cli("env", "phase", name, "run")
+        lines = [json.loads(line) for line in
+                 self.run_cli("events", "--env", name, "--json").stdout.splitlines()]
+        self.assertEqual([e["event"] for e in lines], ["created", "phase", "cursor"])
+        self.assertRegex(self.run_cli("events", "--env", name).stdout,
+                         rf"(?m)^20\S+Z {name} phase .*phase=run")
+        cursor = str(lines[-1]["cursor"])
+        after = self.run_cli("events", "--env", name, "--cursor", cursor).stdout
+        self.assertEqual(after, "")
+        follow = subprocess.Popen(
+            [BINARY, "events", "--follow", "--json", "--env", name, "--cursor", cursor,
+             "--socket", self.daemon.socket], stdout=subprocess.PIPE, text=True)
+        try:
+            self.run_cli("env", "phase", name, "verifier")
+            self.assertEqual(json.loads(follow.stdout.readline())["phase"], "verifier")
+        finally:
+            follow.kill()
+            follow.wait()
+            follow.stdout.close()
+
+    def test_verify(self):
+        name = self.make("--phase", "run")["name"]
+        verify = ("verify", name, "--allowed", f"{A4}:{PORT}", "--blocked")
+        done = self.json(*verify, f"{B4}:{PORT}")
+        self.assertEqual((done["result"], done["allowed"]["result"], done["blocked"]["result"]),
+                         ("enforced", "reached", "blocked"), done)
+        # Allowed where it should be blocked, and the other way round.
+        self.assertEqual(self.json(*verify, f"{A4}:{PORT}", status=NO)["result"], "not_enforced")
+        done = self.run_cli("verify", name, "--allowed", f"{B4}:{PORT}", status=NO).stdout
+        self.assertRegex(done, r"allowed +\S+ +blocked +denied")
+        # Nobody listens: no proof.
+        done = self.json("verify", name, "--allowed", f"{A4}:1", status=INCONCLUSIVE)
+        self.assertEqual(done["allowed"]["result"], "inconclusive")
+        self.assertEqual(done["blocked"]["result"], "blocked")
+        refused = self.json("verify", name, "--blocked", "name.example:80", status=FAILURE)
+        self.assertEqual(refused["object"], "/blocked")
+        self.assertEqual(os.listdir(directory_of(self.json("env", "show", name))).count("verify"), 0)
+
+    def test_verify_in_other_phases(self):
+        name = self.make()["name"]
+        done = self.json("verify", name, "--allowed", f"{A4}:{PORT}")
+        self.assertEqual((done["result"], done["blocked"]["target"]), ("enforced", f"{D4}:443"))
+        self.run_cli("env", "phase", name, "verifier")
+        done = self.json("verify", name)
+        self.assertEqual((done["result"], done["allowed"]), ("enforced", None))
+
+    def test_verify_believes_no_errno_alone(self):
+        name = self.make("--phase", "run", "--no-denial-events")["name"]
+        done = self.json("verify", name, "--allowed", f"{A4}:{PORT}", "--blocked", f"{B4}:{PORT}",
+                         status=INCONCLUSIVE)
+        self.assertEqual((done["allowed"]["result"], done["blocked"]["result"]),
+                         ("reached", "inconclusive"))
+
+    def test_verify_leaves_nothing_and_keeps_others_served(self):
+        made = self.make("--phase", "run")
+        silent = "198.51.100.99"  # nobody answers
+        self.run_cli("env", "update", made["name"], "--policy",
+                     json.dumps({"network_policy": allowlist(A4, "198.51.100.0/24")}))
+        waits = subprocess.Popen([BINARY, "verify", made["name"], "--allowed", f"{silent}:{PORT}",
+                                  "--socket", self.daemon.socket], stdout=subprocess.DEVNULL)
+        began = time.monotonic()
+        self.run_cli("env", "list")
+        self.assertLess(time.monotonic() - began, 2.5)
+        self.assertEqual(waits.wait(30), INCONCLUSIVE)
+        left = [e for e in os.listdir(directory_of(made)) if e.startswith("verify")]
+        self.assertEqual(left, [])
+
+
+if __name__ == "__main__":
+    main()
