@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import http.client
 import io
 import time
@@ -74,6 +75,10 @@ class AsyncClient:
 
     async def _attempt(self, request: wire.Request[T]) -> T:
         reader, writer = await asyncio.open_unix_connection(self.settings.socket)
+        if not writer.get_extra_info("peername"):
+            # asyncio takes EAGAIN, which says that the backlog is full, for a connection.
+            writer.transport.abort()
+            raise BlockingIOError(errno.EAGAIN, "too many wait to be accepted")
         about = f"{request.method} {request.target}"
         try:
             text = await asyncio.wait_for(self._exchange(request, reader, writer),
@@ -164,13 +169,21 @@ class AsyncClient:
     async def environment(self, policy: wire.Policy, name: Optional[str] = None, *,
                           processes: str = "kill",
                           **options: Any) -> AsyncIterator[AsyncEnvironment]:
-        """An Environment that is destroyed at the end, with what runs in it."""
-        creating = asyncio.ensure_future(self.create(name or unique_name(), policy, **options))
+        """An Environment that is destroyed at the end, with what runs in it. By the same name and
+        policy a harness that is started again finds the one that it had."""
+        own_name = unique_name()
+        creating = asyncio.ensure_future(self.create(name or own_name, policy, **options))
         try:
             made = await _finish(_result(creating))
-        except asyncio.CancelledError:
-            if not creating.cancelled() and not creating.exception():
-                await _finish(self._remove(creating.result().name, processes))
+        except (ApiError, AgentUnavailableError):
+            raise
+        except BaseException:
+            # It may have been made; whose it is otherwise is known by a reply, or by the name.
+            with contextlib.suppress(PhasegateError):
+                if _has_result(creating):
+                    await _finish(self._remove(creating.result().name, processes))
+                elif name is None:
+                    await _finish(self._remove(own_name, processes))
             raise
         try:
             yield made
@@ -180,6 +193,10 @@ class AsyncClient:
     async def _remove(self, name: str, how: str) -> None:
         with contextlib.suppress(EnvironmentNotFoundError):
             await self.call(wire.destroy(name, how).again())
+
+
+def _has_result(future: asyncio.Future[Any]) -> bool:
+    return future.done() and not future.cancelled() and not future.exception()
 
 
 async def _result(future: asyncio.Future[T]) -> T:

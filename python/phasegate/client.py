@@ -136,8 +136,19 @@ class Client:
     @contextlib.contextmanager
     def environment(self, policy: wire.Policy, name: Optional[str] = None, *,
                     processes: str = "kill", **options: Any) -> Iterator[Environment]:
-        """An Environment that is destroyed at the end, with what runs in it."""
-        made = self.create(name or unique_name(), policy, **options)
+        """An Environment that is destroyed at the end, with what runs in it. By the same name and
+        policy a harness that is started again finds the one that it had."""
+        own_name = unique_name()
+        try:
+            made = self.create(name or own_name, policy, **options)
+        except (ApiError, AgentUnavailableError):
+            raise
+        except BaseException:
+            # It may have been made, and nobody else knows of this one.
+            with contextlib.suppress(PhasegateError):
+                if name is None:
+                    self.call(wire.destroy(own_name, processes))
+            raise
         try:
             yield made
         finally:

@@ -131,6 +131,27 @@ class Modes:
 
 
 @dataclasses.dataclass(frozen=True)
+class Block:
+    network: Optional[str]
+    message: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Proxy:
+    variable: str
+    value: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ContainerNetwork:
+    mode: Optional[str]
+    owner: Optional[str]
+    networks: Tuple[str, ...]
+    blocks: Tuple[Block, ...]
+    proxies: Tuple[Proxy, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Member:
     cgroup: str
     id: int
@@ -139,6 +160,7 @@ class Member:
     container: Optional[str] = None
     container_id: Optional[str] = None
     runtime: Optional[str] = None
+    network: Optional[ContainerNetwork] = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,6 +33,7 @@ class FakeAgent:
     never answers."""
 
     LOST, HUNG = "lost", "hung"
+    backlog = 128
 
     def __init__(self, answer=None):
         self.directory = tempfile.TemporaryDirectory(prefix="pgt-")
@@ -97,7 +98,7 @@ class FakeAgent:
 
         class Server(socketserver.ThreadingUnixStreamServer):
             daemon_threads = True
-            request_queue_size = 128
+            request_queue_size = agent.backlog
 
         self.hung = threading.Event()
         self._server = Server(self.path, Handler)

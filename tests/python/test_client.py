@@ -90,6 +90,18 @@ class Managers(BothTest):
                 self.agent.answer = lambda *_: replies.pop()
             self.assertEqual(replies, [])
 
+    def test_environment_of_which_no_reply_tells(self):
+        """Destroyed if the name is its own, so that nobody else's can be meant."""
+        for client in self.each(timeout=0.2):
+            for name, calls in ((None, ["POST", "DELETE"]), ("e", ["POST"])):
+                self.agent.requests.clear()
+                self.agent.answer = lambda *words: (
+                    FakeAgent.HUNG if words[0] == "POST" else self.agent.life(*words))
+                with self.assertRaises(phasegate.ReplyTimeoutError):
+                    with client.environment({}, name):
+                        self.fail("it is not known")
+                self.assertEqual([call[0] for call in self.agent.calls], calls)
+
     def test_phase(self):
         for client in self.each():
             environment = client.create("e", {})
@@ -220,6 +232,21 @@ class Leases(BothTest):
                 self.agent.start()
                 self.pause(client, self.renewals)
                 self.assertIsNone(guard.lost)
+
+
+class Many(BothTest):
+    def test_full_backlog(self):
+        """More at once than may wait to be accepted: each is served in the end, and once."""
+        self.agent.stop()
+        self.agent.backlog = 1
+        self.agent.start()
+
+        async def main():
+            client = phasegate.AsyncClient(self.agent.path, restart=60, interval=0.01)
+            return await asyncio.gather(*(client.set_phase("e", "run") for _ in range(200)))
+
+        self.assertEqual(len(asyncio.run(main())), 200)
+        self.assertEqual(len(self.agent.requests), 200)
 
 
 class Cancelled(BothTest):
