@@ -20,6 +20,22 @@ def policy(data):
             ).encode()
 
 
+def request(data):
+    """Bodies of requests, with the policies of the vectors in them, and paths."""
+    for line in (data / "policy/policy_documents.jsonl").read_text().splitlines()[:40]:
+        document = json.loads(line)["doc"]
+        yield ('{"name":"a","policy":%s}' % document).encode()
+        yield ('{"policy":[{},%s],"form":"env-params","name":"a"}' % document).encode()
+    yield json.dumps({
+        "name": "a", "policy": {"network_policy": "public"}, "allow": {"run": ["example.com"]},
+        "members": [{"cgroup": "/a/b"}, {"pid": 1}], "attach": True, "phase": "run",
+        "verifier": "new", "member_traffic": "deny", "report_denials": False,
+        "dns": {"floor_s": 1, "grace_s": 2, "denied": "refused", "forbid_private": True}}).encode()
+    yield b'{"flag":true,"number":1,"decimal":"18446744073709551615","text":"a","list":[1],' \
+          b'"object":{},"any":null,"policy":0}'
+    yield b"/v1/environments/a/phase"
+
+
 def name(text):
     return b"".join(bytes([len(label)]) + label.encode() for label in text.split(".")) + b"\0"
 
@@ -146,7 +162,7 @@ def listener(_):
             yield head + stream[:-1]
 
 
-topics = {f.__name__: f for f in (policy, answer, query, resolv_conf, listener)}
+topics = {f.__name__: f for f in (policy, answer, query, resolv_conf, listener, request)}
 topic, data, seeds = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 seeds.mkdir(parents=True, exist_ok=True)
 for number, seed in enumerate(topics[topic](data)):
