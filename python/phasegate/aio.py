@@ -148,6 +148,11 @@ class AsyncClient:
                       phase: Optional[str] = None) -> model.Explanation:
         return await self.call(wire.explain(name, host, phase))
 
+    async def verify(self, name: str, *, allowed: Optional[str] = None,
+                     blocked: Optional[str] = None) -> model.Verification:
+        """Tries one destination of each kind from inside (HOST:PORT)."""
+        return await self.call(wire.verify(name, allowed=allowed, blocked=blocked))
+
     async def events(self, cursor: Union[int, str, None] = None, *,
                      environment: Optional[str] = None, follow: bool = False) -> model.EventPage:
         return await self.call(wire.events(cursor, environment, follow))
@@ -246,6 +251,10 @@ class AsyncEnvironment:
 
     async def explain(self, host: str, phase: Optional[str] = None) -> model.Explanation:
         return await self.client.explain(self.name, host, phase)
+
+    async def verify(self, *, allowed: Optional[str] = None,
+                     blocked: Optional[str] = None) -> model.Verification:
+        return await self.client.verify(self.name, allowed=allowed, blocked=blocked)
 
     async def events(self, cursor: Union[int, str, None] = None, *,
                      follow: bool = False) -> model.EventPage:

@@ -117,6 +117,11 @@ class Client:
     def explain(self, name: str, host: str, phase: Optional[str] = None) -> model.Explanation:
         return self.call(wire.explain(name, host, phase))
 
+    def verify(self, name: str, *, allowed: Optional[str] = None,
+               blocked: Optional[str] = None) -> model.Verification:
+        """Tries one destination of each kind from inside (HOST:PORT)."""
+        return self.call(wire.verify(name, allowed=allowed, blocked=blocked))
+
     def events(self, cursor: Union[int, str, None] = None, *, environment: Optional[str] = None,
                follow: bool = False) -> model.EventPage:
         return self.call(wire.events(cursor, environment, follow))
@@ -199,6 +204,10 @@ class Environment:
 
     def explain(self, host: str, phase: Optional[str] = None) -> model.Explanation:
         return self.client.explain(self.name, host, phase)
+
+    def verify(self, *, allowed: Optional[str] = None,
+               blocked: Optional[str] = None) -> model.Verification:
+        return self.client.verify(self.name, allowed=allowed, blocked=blocked)
 
     def events(self, cursor: Union[int, str, None] = None, *,
                follow: bool = False) -> model.EventPage:

@@ -231,6 +231,29 @@ class Explanation:
 
 
 @dataclasses.dataclass(frozen=True)
+class VerifyProbe:
+    target: Optional[str]
+    address: Optional[str]
+    result: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Verification:
+    name: str
+    phase: str
+    generation: int
+    result: str
+    allowed: Optional[VerifyProbe]
+    blocked: VerifyProbe
+
+    @property
+    def enforced(self) -> bool:
+        """Seen to be; what is inconclusive is not."""
+        return self.result == "enforced"
+
+
+@dataclasses.dataclass(frozen=True)
 class Event:
     """more has the fields that depend on the kind."""
 

@@ -170,6 +170,12 @@ def explain(name: str, host: str, phase: Optional[str] = None) -> Request[model.
                    _as(model.Explanation), repeat=True)
 
 
+def verify(name: str, *, allowed: Optional[str] = None,
+           blocked: Optional[str] = None) -> Request[model.Verification]:
+    return Request("POST", _path(name, "/verify"), _as(model.Verification),
+                   _given(allowed=allowed, blocked=blocked), repeat=True)
+
+
 def events(cursor: Union[int, str, None] = None, environment: Optional[str] = None,
            follow: bool = False) -> Request[model.EventPage]:
     query = _query(cursor=cursor, environment=environment, follow=1 if follow else None)

@@ -61,11 +61,24 @@ class Model(unittest.TestCase):
 
     def test_fields_of_requests(self):
         for function, schema in ((wire.create, "Create"), (wire.update_policy, "SetPolicy"),
-                                 (wire.validate, "PolicyInput")):
+                                 (wire.validate, "PolicyInput"), (wire.verify, "Verify")):
             names = set(inspect.signature(function).parameters)
             self.assertEqual(names - {"name"}, set(SCHEMAS[schema]["properties"]) - {"name"})
         names = set(inspect.signature(wire.set_phase).parameters) - {"name", "then"}
         self.assertEqual(names, set(SCHEMAS["SetPhase"]["properties"]))
+
+    def test_every_route(self):
+        requests = (wire.capabilities(), wire.validate({}), wire.create("e", {}),
+                    wire.environments(), wire.show("e"), wire.set_phase("e", "run"),
+                    wire.update_policy("e", {}), wire.explain("e", "h"), wire.events(),
+                    wire.verify("e"), wire.destroy("e"))
+        ours = {(r.method, r.target.split("?")[0].replace("/e/", "/{name}/"))
+                for r in requests if not r.target.endswith("/e")}
+        ours |= {(r.method, "/v1/environments/{name}") for r in requests
+                 if r.target.endswith("/e")}
+        described = {(method.upper(), path) for path, item in openapi.SPEC["paths"].items()
+                     for method in item if method != "parameters"}
+        self.assertEqual(ours, described)
 
     def test_words(self):
         self.assertEqual(list(model.PHASES), SCHEMAS["Phase"]["enum"])
