@@ -8,6 +8,11 @@ import unittest
 from cli import main, phasegate
 
 
+COMMANDS = ("check", "run", "doctor", "env", "events", "explain", "verify")
+WITH_OPTIONS = tuple((command,) for command in COMMANDS if command != "env") + tuple(
+    ("env", word) for word in ("create", "list", "show", "phase", "update", "destroy"))
+
+
 class Commands(unittest.TestCase):
     def test_version(self):
         done = phasegate("--version")
@@ -19,15 +24,16 @@ class Commands(unittest.TestCase):
         for arguments in (("--help",), ("help",), ("-h",)):
             done = phasegate(*arguments)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            for command in ("check", "run", "doctor"):
+            for command in COMMANDS:
                 self.assertTrue(re.search(rf"^  phasegate {command} ", done.stdout, re.MULTILINE))
 
     def test_help_of_each_command(self):
-        for command in ("check", "run", "doctor"):
-            done = phasegate(command, "--help")
+        for words in (*WITH_OPTIONS, ("env",)):
+            command = " ".join(words)
+            done = phasegate(*words, "--help")
             self.assertEqual(done.returncode, 0, command)
             self.assertIn(f"phasegate {command}", done.stdout)
-            short = phasegate(command, "-h")
+            short = phasegate(*words, "-h")
             self.assertEqual((short.returncode, short.stdout), (0, done.stdout))
 
     def test_nothing(self):
@@ -37,14 +43,15 @@ class Commands(unittest.TestCase):
         self.assertEqual(phasegate("check").returncode, 2)
 
     def test_bad_options(self):
-        for command in ("check", "run", "doctor"):
+        for name in WITH_OPTIONS:
+            command = " ".join(name)
             for words, said in (
                 (("--bogus",), "there is no option --bogus"),
                 (("-x",), "there is no option -x"),
                 (("--json=1",), "no value is taken in --json=1"),
                 (("--log-file",), "--log-file needs a value"),
             ):
-                done = phasegate(command, *words)
+                done = phasegate(*name, *words)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertRegex(done.stderr, r"\Aphasegate: (error: )?" + f"{command}: {said}; ")
                 self.assertIn(f"phasegate {command} --help explains", done.stderr)

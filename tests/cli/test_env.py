@@ -52,7 +52,8 @@ class Env(AgentTest):
         self.assertEqual((change["phase"], change["generation"]), ("run", 3))
         entries = self.json("env", "show", name)["policy"]["run"]["entries"]
         self.assertEqual([e["value"] for e in entries], [A4, B4])
-        self.assertEqual(self.json("env", "destroy", name), {"destroyed": True})
+        self.assertEqual(self.json("env", "destroy", name),
+                         {"name": name, "destroyed": True})
         refused = self.json("env", "show", name, status=FAILURE)
         self.assertEqual((refused["code"], refused["object"]), ("environment_not_found", name))
 
@@ -167,7 +168,6 @@ class Env(AgentTest):
         self.assertEqual(done["blocked"]["result"], "blocked")
         refused = self.json("verify", name, "--blocked", "name.example:80", status=FAILURE)
         self.assertEqual(refused["object"], "/blocked")
-        self.assertEqual(os.listdir(directory_of(self.json("env", "show", name))).count("verify"), 0)
 
     def test_verify_in_other_phases(self):
         name = self.make()["name"]

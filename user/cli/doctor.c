@@ -96,8 +96,12 @@ static void print_help(void)
 	     "\n"
 	     "Probes what this host offers and says what to do about each lack.\n"
 	     "\n"
-	     "  --json  one object: "
+	     "  --json                    one object:\n"
+	     "                            "
 	     "{\"ok\":true,\"checks\":[{\"name\":...,\"result\":\"ok\",...}]}\n"
+	     "  --log-level LEVEL         error, warning (default), info or debug\n"
+	     "  --log-file FILE           append log messages to FILE\n"
+	     "  --file-log-level LEVEL    level of that file (default debug)\n"
 	     "\n"
 	     "Exit status: 0 if enforcement is possible, 1 if not, 2 for a bad option.");
 }

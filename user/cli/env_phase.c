@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/json_text.h"
+
 #include "env.h"
 
 enum phase_option {
@@ -132,8 +134,11 @@ static int destroy_run(struct pg_agent_call *call)
 
 	if (phasegate_destroy(call->client, call->arguments[0], *processes, &call->error) < 0)
 		return pg_agent_failed(call);
-	if (call->json)
-		puts("{\"destroyed\":true}");
+	if (call->json) {
+		fputs("{\"name\":", stdout);
+		pg_json_string(stdout, call->arguments[0]);
+		puts(",\"destroyed\":true}");
+	}
 	return PG_EXIT_OK;
 }
 
