@@ -148,6 +148,19 @@ class Options(AgentTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("can enforce", done.stdout)
 
+    def test_sample(self):
+        sample = os.path.join(os.path.dirname(__file__), "../../etc/phasegated.conf")
+        with open(sample, encoding="utf-8") as file:
+            settings = json.load(file)
+        self.assertIn("169.254.169.254", settings["never_allow"])
+        # The group is made when the package is installed.
+        del settings["group"]
+        path = f"{self.daemon.directory.name}/sample.conf"
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(settings, file)
+        done = self.run_daemon("--config", path, "--check")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_wrong_settings(self):
         path = f"{self.daemon.directory.name}/wrong.conf"
         for text, said in (("{", "not valid JSON"), ('{"sockt":"/x"}', 'write "socket"'),

@@ -19,6 +19,9 @@
 /* Connections, namespaces that are served, maps, members: what all Environments may need. */
 #define DESCRIPTORS 524288
 
+/* A nameserver nearby has answered by then, and nobody else waits for long for one that is not. */
+#define NAMES_WAIT_MS 250
+
 bool pg_agent_open_event(struct pg_agent *agent, struct pg_json_writer *json, const char *kind,
 			 const char *name)
 {
@@ -139,6 +142,7 @@ static int open_host(struct pg_agent *agent, struct pg_error *err)
 		.denied = on_denied,
 		.userdata = agent,
 		.interrupt_fd = -1,
+		.names_wait_ms = NAMES_WAIT_MS,
 		.pins = config->pins,
 		.parent = config->parent,
 		.never_allow = config->never_allow,

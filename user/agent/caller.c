@@ -67,15 +67,15 @@ int pg_caller_of(int socket_fd, struct pg_caller *ret_caller, struct pg_error *e
 	ret_caller->gid = credentials.gid;
 	ret_caller->pid = credentials.pid;
 	size = sizeof(ret_caller->pid_fd);
-	if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERPIDFD, &ret_caller->pid_fd, &size)) {
-		ret_caller->pid_fd = -1;
-		if (errno != ENOPROTOOPT)
-			return pg_fail(err, -ESRCH, "the process that connected has ended");
-		error = open_pid(ret_caller, err);
-		if (error)
-			return error;
-	}
-	return open_proc(ret_caller, err);
+	if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERPIDFD, &ret_caller->pid_fd, &size) == 0)
+		return open_proc(ret_caller, err);
+	ret_caller->pid_fd = -1;
+	if (errno != ENOPROTOOPT)
+		return pg_fail(err, -ESRCH, "the process that connected has ended");
+	error = open_pid(ret_caller, err);
+	if (!error)
+		error = open_proc(ret_caller, err);
+	return error ? error : pg_caller_check_socket(ret_caller, socket_fd, err);
 }
 
 int pg_caller_of_pid(pid_t pid, struct pg_caller *ret_caller, struct pg_error *err)

@@ -28,6 +28,11 @@ struct pg_caller {
 int pg_caller_of(int socket_fd, struct pg_caller *ret_caller, struct pg_error *err) PG_MUST_CHECK;
 void pg_caller_clear(struct pg_caller *caller);
 
+/* -ESRCH if it does not hold the other end of the connection. pg_caller_of() does this where the
+ * kernel does not hold the process itself. */
+int pg_caller_check_socket(const struct pg_caller *caller, int socket_fd,
+			   struct pg_error *err) PG_MUST_CHECK;
+
 /* -ESRCH if it has ended; -EPERM if it is in another pid or user namespace than this process, or
  * if that cannot be told. */
 int pg_caller_check_place(const struct pg_caller *caller, struct pg_error *err) PG_MUST_CHECK;

@@ -34,6 +34,9 @@ struct pg_host_options {
 	/* When it is readable, waits of pg_host_open(), of pg_environment_create(), _update() and
 	 * _spawn() end with -ECANCELED. It stays the caller's. -1: none. */
 	int interrupt_fd;
+	/* How long creating and updating wait for the names of a policy, while nothing else is
+	 * done; after that they are resolved in the background. 0: PG_RESOLVER_LOAD_MS. */
+	int names_wait_ms;
 	/*
 	 * A directory on a BPF file system, made if it is missing, for what outlives this process:
 	 * every Environment is kept then, which means that nothing of it ends with its owner, and
