@@ -25,8 +25,8 @@ enum fake_lie {
 	FAKE_CUT,    /* they end within a record */
 	FAKE_LOOP,   /* a record's owner points at itself */
 	FAKE_NOISE,  /* octets without meaning behind the question */
-	FAKE_FORGED, /* one with a wrong id and one with a wrong question come before the right one
-		      */
+	FAKE_FORGED, /* an empty one, one with a wrong id and one with a wrong question come before
+		      * the right one */
 };
 
 /* The record of a rule whose data is octets as they are. */
@@ -137,6 +137,8 @@ static inline void fake_forge(struct fake_server *server, const struct fake_quer
 	struct dns_record record = {name, ns_t_a, 60, "198.51.100.66"};
 	struct dns_message message;
 
+	/* Nothing at all is no end of a connection. */
+	sendto(server->udp, "", 0, 0, (const struct sockaddr *)&query->from, sizeof(query->from));
 	dns_begin(&message, id ^ 1, 0x8180, name, type);
 	dns_put_record(&message, &record);
 	fake_send(server, query, -1, &message);
