@@ -59,7 +59,7 @@ struct pg_dns {
 	struct pg_endpoint own_resolvers[PG_NAMESERVERS_MAX];
 	size_t own_resolver_count;
 	/* Sites. */
-	LIST_HEAD(, pg_site) sites;
+	LIST_HEAD(pg_site_list, pg_site) sites;
 	size_t site_count;
 	bool told_refused; /* that a namespace is not served */
 	struct pg_parked parked[PG_PARKED_MAX];
