@@ -61,7 +61,8 @@ struct pg_dns {
 	/* Sites. */
 	LIST_HEAD(pg_site_list, pg_site) sites;
 	size_t site_count;
-	bool told_refused; /* that a namespace is not served */
+	bool told_refused;	 /* that a namespace is not served */
+	unsigned int told_sites; /* messages about namespaces so far */
 	struct pg_parked parked[PG_PARKED_MAX];
 	size_t parked_count;
 	bool unserved;	    /* some namespace has no listener */
