@@ -158,12 +158,14 @@ static int add_host(void *userdata, const char *name, const struct pg_addr *addr
 	return error ? error : pg_learning_add_fixed(reading->dns, name, addr, reading->err);
 }
 
+struct unresolved {
+	const struct pg_host *host;
+	size_t count;
+};
+
 static void warn_unresolved(void *userdata, const char *name, const char *reason)
 {
-	struct {
-		const struct pg_host *host;
-		size_t count;
-	} *warning = userdata;
+	struct unresolved *warning = userdata;
 	char message[512];
 
 	if (warning->count++ >= UNRESOLVED_SHOWN)
@@ -178,10 +180,7 @@ static int load_names(struct pg_dns *dns, struct pg_error *err)
 	const struct pg_site *home = pg_sites_home(dns);
 	const size_t count = pg_name_index_hosts(dns->index);
 	pg_autofree const char **names = calloc(count ? count : 1, sizeof(*names));
-	struct {
-		const struct pg_host *host;
-		size_t count;
-	} warning = {.host = dns->environment->host};
+	struct unresolved warning = {.host = dns->environment->host};
 	char message[128];
 	int unresolved;
 
@@ -227,6 +226,7 @@ static int tend(void *userdata, struct pg_error *err)
 	struct pg_dns *dns = userdata;
 
 	pg_timer_acknowledge(dns->timer_fd);
+	dns->hurried = false;
 	pg_sites_tend(dns);
 	pg_learning_tend(dns);
 	return 0;

@@ -67,6 +67,7 @@ struct pg_dns {
 	size_t parked_count;
 	bool unserved;	    /* some namespace has no listener */
 	uint64_t served_at; /* when that was last looked into */
+	bool hurried;	    /* the timer is set to look again as soon as may be */
 	int timer_fd;
 	struct pg_source timer;
 	int populated_fd; /* cgroup.events; -1 before the cgroup exists */

@@ -392,6 +392,19 @@ static struct pg_site *site_of(const struct pg_dns *dns, uint64_t cookie, uint64
 	return fresh;
 }
 
+/* Set anew at each event, the timer could be put off for ever, and with it all other tending. */
+static void hurry(struct pg_dns *dns)
+{
+	struct pg_error err = {};
+
+	if (dns->hurried)
+		return;
+	dns->hurried = true;
+	/* The regular tending is a second away at most, and clients ask again. */
+	if (pg_timer_set(dns->timer_fd, SERVE_NS, PG_NSEC_PER_SEC, &err))
+		warn(dns, "listener_refused", &err);
+}
+
 void pg_dns_serve(struct pg_dns *dns)
 {
 	pg_automembers struct pg_members members = {};
@@ -400,11 +413,7 @@ void pg_dns_serve(struct pg_dns *dns)
 	if (!dns->unserved)
 		return;
 	if (now - dns->served_at < SERVE_NS) {
-		/* The regular tending is a second away at most, and clients ask again. */
-		struct pg_error err = {};
-
-		if (pg_timer_set(dns->timer_fd, SERVE_NS, PG_NSEC_PER_SEC, &err))
-			warn(dns, "listener_refused", &err);
+		hurry(dns);
 		return;
 	}
 	dns->served_at = now;
