@@ -66,7 +66,7 @@ struct pg_dns {
 	struct pg_parked parked[PG_PARKED_MAX];
 	size_t parked_count;
 	bool unserved;	    /* some namespace has no listener */
-	uint64_t served_at; /* when that was last looked into */
+	uint64_t serve_at; /* when that may be looked into again, CLOCK_MONOTONIC */
 	bool hurried;	    /* the timer is set to look again as soon as may be */
 	int timer_fd;
 	struct pg_source timer;
