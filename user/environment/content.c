@@ -6,12 +6,6 @@
 
 #include "base/clock.h"
 
-/* Room for addresses learned per entry. Rotating names have dozens at a time; a wildcard has any
- * number of names. The kernel takes 16 octets for each at once, and the rest as it is needed. */
-#define LEARNED_PER_NAME     64
-#define LEARNED_PER_WILDCARD 65536
-#define LEARNED_MIN	     4096
-
 static int compile_phases(struct pg_environment *environment, struct pg_error *err)
 {
 	for (size_t i = 0; i < PG_PHASE_COUNT; i++) {
@@ -42,22 +36,7 @@ static int compile_phases(struct pg_environment *environment, struct pg_error *e
 	return 0;
 }
 
-static size_t learned_capacity(const struct pg_entries *entries, size_t max)
-{
-	size_t capacity = 0;
-
-	for (size_t i = 0; i < entries->count && capacity < max; i++)
-		if (entries->items[i].kind == PG_ENTRY_HOST)
-			capacity += LEARNED_PER_NAME;
-		else if (entries->items[i].kind == PG_ENTRY_WILDCARD)
-			capacity += LEARNED_PER_WILDCARD;
-	if (capacity < LEARNED_MIN)
-		capacity = LEARNED_MIN;
-	return capacity < max ? capacity : max;
-}
-
-static int fill_sets(struct pg_environment *environment,
-		     const struct pg_environment_options *options, struct pg_error *err)
+static int fill_sets(struct pg_environment *environment, struct pg_error *err)
 {
 	for (size_t i = 0; i < environment->compiled_count; i++) {
 		struct pg_compiled *compiled = &environment->compiled[i];
@@ -68,14 +47,6 @@ static int fill_sets(struct pg_environment *environment,
 			return error;
 		environment->cost.addresses += set->exact4_count + set->prefix4_count +
 					       set->exact6_count + set->prefix6_count;
-		if (!compiled->has_names)
-			continue;
-		error = pg_learned_create(environment->host->kernel,
-					  learned_capacity(compiled->entries,
-							   options->dns.addresses_max),
-					  &compiled->learned, err);
-		if (error)
-			return error;
 	}
 	return 0;
 }
@@ -91,7 +62,7 @@ int pg_content_create(struct pg_environment *environment,
 		return error;
 	cost->compile_ns = pg_monotonic_ns() - start;
 	start = pg_monotonic_ns();
-	error = fill_sets(environment, options, err);
+	error = fill_sets(environment, err);
 	if (error)
 		return error;
 	cost->fill_ns = pg_monotonic_ns() - start;

@@ -6,6 +6,7 @@
  *   dns.c          policy: which names may be asked, what is learned
  *   dns_sites.c    listeners, opened where the Environment's processes are
  *   dns_learning.c lifetime of learned addresses
+ *   dns_quota.c    how many of them each entry may have
  */
 #pragma once
 
@@ -26,6 +27,12 @@
 
 /* Queries kept until a listener is open in their namespace. */
 #define PG_PARKED_MAX 64
+
+/* Entries that have no room for an address, of which is told. */
+#define PG_TOLD_FULL_MAX 10
+
+/* "*." and a name. */
+#define PG_OWNER_TEXT 260
 
 struct pg_parked {
 	uint64_t netns; /* cookie; 0: not known */
@@ -77,7 +84,9 @@ struct pg_dns {
 	struct pg_kernel_learned *lists[PG_PHASE_COUNT];
 	uint64_t swept_at;
 	unsigned int told_unlearnable, told_shared; /* messages so far */
-	bool told_full;
+	uint32_t told_full[PG_TOLD_FULL_MAX];	    /* owners */
+	unsigned int told_full_count;
+	char owner_text[PG_OWNER_TEXT];
 };
 
 /* Reads what names need, and resolves them; before the cgroup exists. Sets environment->dns, or
@@ -118,3 +127,21 @@ int pg_learning_add_fixed(struct pg_dns *dns, const char *name, const struct pg_
 			  struct pg_error *err) PG_MUST_CHECK;
 /* Ends the draining of what nobody uses any more. */
 void pg_learning_tend(struct pg_dns *dns);
+
+/*
+ * dns_quota.c: owners of learned addresses (learned.h) are the host entries, then the wildcards, as
+ * the index numbers them. A name belongs to the host entry that has it, else to the longest
+ * wildcard, whichever list has that.
+ */
+#define PG_OWNER_NONE UINT32_MAX
+/* lists != 0 unless it is PG_OWNER_NONE ("localhost" belongs to nobody). */
+struct pg_learned_teacher pg_quota_teacher(const struct pg_name_index *index, const char *name);
+size_t pg_quota_owners(const struct pg_name_index *index);
+/* The quota of each owner, in an array that is the caller's to free; NULL: no memory. */
+uint32_t *pg_quota_make(const struct pg_name_index *index, size_t addresses_max);
+/* What a list's table must have room for. */
+size_t pg_quota_capacity(const struct pg_name_index *index, const uint32_t *quotas,
+			 unsigned int list, size_t addresses_max);
+/* The entry as the policy spells it. */
+const char *pg_quota_text(const struct pg_name_index *index, uint32_t owner,
+			  char ret_text[static PG_OWNER_TEXT]);

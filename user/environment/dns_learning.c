@@ -45,21 +45,54 @@ static void warn_unlearnable(struct pg_dns *dns, const char *name, const struct 
 	pg_host_warn(dns->environment->host, "not_learned", message);
 }
 
-int pg_learning_start(struct pg_dns *dns, struct pg_error *err)
+static const char *owner_text(void *userdata, uint32_t owner)
+{
+	struct pg_dns *dns = userdata;
+
+	return pg_quota_text(dns->index, owner, dns->owner_text);
+}
+
+static int create_tables(struct pg_dns *dns, const uint32_t *quotas, struct pg_error *err)
 {
 	struct pg_environment *environment = dns->environment;
-	struct pg_learned_options options = {
+
+	for (unsigned int i = 0; i < environment->compiled_count; i++) {
+		struct pg_compiled *compiled = &environment->compiled[i];
+		const size_t capacity =
+			pg_quota_capacity(dns->index, quotas, i, dns->settings.addresses_max);
+		int error;
+
+		if (!compiled->has_names)
+			continue;
+		error = pg_learned_create(environment->host->kernel, capacity, &compiled->learned,
+					  err);
+		if (error)
+			return error;
+		dns->lists[i] = &compiled->learned;
+	}
+	return 0;
+}
+
+int pg_learning_start(struct pg_dns *dns, struct pg_error *err)
+{
+	pg_autofree uint32_t *quotas = pg_quota_make(dns->index, dns->settings.addresses_max);
+	const struct pg_learned_options options = {
 		.lists = dns->lists,
-		.list_count = environment->compiled_count,
+		.list_count = dns->environment->compiled_count,
 		.capacity = dns->settings.addresses_max,
+		.quotas = quotas,
+		.owner_count = pg_quota_owners(dns->index),
+		.owner_text = owner_text,
 		.shared = warn_shared,
 		.userdata = dns,
 	};
+	int error;
 
-	for (size_t i = 0; i < environment->compiled_count; i++)
-		if (environment->compiled[i].has_names)
-			dns->lists[i] = &environment->compiled[i].learned;
-	return pg_learned_book_new(&options, &dns->book, err);
+	if (!quotas)
+		return pg_fail(err, -ENOMEM, "not enough memory for the quotas of %zu names",
+			       options.owner_count);
+	error = create_tables(dns, quotas, err);
+	return error ? error : pg_learned_book_new(&options, &dns->book, err);
 }
 
 /* What is known of the open sockets of the Environment. */
@@ -138,30 +171,39 @@ static void sweep(struct pg_dns *dns)
 
 void pg_learning_tend(struct pg_dns *dns)
 {
-	if (pg_boottime_ns() - dns->swept_at >= SWEEP_PERIOD_NS)
+	if (pg_learned_book_is_behind(dns->book) ||
+	    pg_boottime_ns() - dns->swept_at >= SWEEP_PERIOD_NS)
 		sweep(dns);
 }
 
-static int add(struct pg_dns *dns, unsigned int lists, const char *name, const struct pg_addr *addr,
-	       uint64_t expires, struct pg_error *err)
+static int add(struct pg_dns *dns, const struct pg_learned_teacher *teacher,
+	       const struct pg_addr *addr, uint64_t expires, struct pg_error *err)
 {
-	int error = pg_learned_book_add(dns->book, lists, name, addr, expires, err);
+	int error = pg_learned_book_add(dns->book, teacher, addr, expires, err);
 
-	if (error != -ENOSPC || !lists || pg_boottime_ns() - dns->swept_at < SWEEP_PAUSE_NS)
+	if ((error != -ENOSPC && error != -EDQUOT) ||
+	    pg_boottime_ns() - dns->swept_at < SWEEP_PAUSE_NS)
 		return error;
 	sweep(dns);
-	return pg_learned_book_add(dns->book, lists, name, addr, expires, err);
+	return pg_learned_book_add(dns->book, teacher, addr, expires, err);
 }
 
-static void warn_full(struct pg_dns *dns, const char *name, struct pg_error *err)
+static void warn_full(struct pg_dns *dns, const struct pg_learned_teacher *teacher,
+		      struct pg_error *err)
 {
-	if (dns->told_full)
+	for (unsigned int i = 0; i < dns->told_full_count; i++)
+		if (dns->told_full[i] == teacher->owner)
+			return;
+	if (dns->told_full_count == PG_TOLD_FULL_MAX)
 		return;
-	dns->told_full = true;
+	dns->told_full[dns->told_full_count++] = teacher->owner;
 	pg_error_prefix(err,
-			"%s (answers whose addresses have no room are SERVFAIL; this is said"
-			" once)",
-			name);
+			"%s (answers whose addresses have no room are SERVFAIL; this is said once"
+			" for an entry)%s",
+			teacher->name,
+			dns->told_full_count == PG_TOLD_FULL_MAX
+				? " (further entries are not reported)"
+				: "");
 	pg_host_warn(dns->environment->host, "learned_full", err->text);
 }
 
@@ -180,38 +222,45 @@ static bool is_open(const struct pg_dns *dns, unsigned int lists, const struct p
 	return true;
 }
 
+/* The time at which it is over, in whole seconds: who asks again within one changes nothing. */
+static uint64_t expiry(const struct pg_dns *dns, uint32_t ttl)
+{
+	const unsigned int floor = dns->settings.floor_s;
+	const uint64_t seconds = (uint64_t)(ttl > floor ? ttl : floor) + dns->settings.grace_s;
+
+	return (pg_boottime_ns() / PG_NSEC_PER_SEC + seconds + 1) * PG_NSEC_PER_SEC;
+}
+
 int pg_learning_commit(void *userdata, const char *name, const struct pg_addr *addr, uint32_t ttl)
 {
 	struct pg_dns *dns = userdata;
-	const unsigned int lists = pg_name_index_find(dns->index, name).lists;
-	const unsigned int floor = dns->settings.floor_s;
-	const uint64_t seconds = (uint64_t)(ttl > floor ? ttl : floor) + dns->settings.grace_s;
+	const struct pg_learned_teacher teacher = pg_quota_teacher(dns->index, name);
 	struct pg_error err = {};
 	int error;
 
 	if (!pg_addr_is_learnable(addr) ||
 	    (dns->settings.forbid_private && pg_addr_is_private(addr))) {
-		if (!is_open(dns, lists, addr))
+		if (!is_open(dns, teacher.lists, addr))
 			warn_unlearnable(dns, name, addr);
 		return 0;
 	}
-	error = add(dns, lists, name, addr, pg_boottime_ns() + seconds * PG_NSEC_PER_SEC, &err);
-	if (!error || !lists)
+	error = add(dns, &teacher, addr, expiry(dns, ttl), &err);
+	if (!error || !teacher.lists)
 		return 0;
-	warn_full(dns, name, &err);
+	warn_full(dns, &teacher, &err);
 	return error;
 }
 
 int pg_learning_add_fixed(struct pg_dns *dns, const char *name, const struct pg_addr *addr,
 			  struct pg_error *err)
 {
-	const unsigned int lists = pg_name_index_find(dns->index, name).lists;
+	const struct pg_learned_teacher teacher = pg_quota_teacher(dns->index, name);
 
-	if (!lists)
+	if (!teacher.lists)
 		return 0;
 	if (!pg_addr_is_learnable(addr)) {
 		warn_unlearnable(dns, name, addr);
 		return 0;
 	}
-	return add(dns, lists, name, addr, UINT64_MAX, err);
+	return add(dns, &teacher, addr, UINT64_MAX, err);
 }
