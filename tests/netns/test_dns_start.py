@@ -96,7 +96,7 @@ class Start(DnsTest):
         names = [f"many{i}.example.com" for i in range(6)]
         messages = self.warnings("learned_full", *names, options=("--dns", "addresses=100"))
         self.assertGreaterEqual(len(messages), 1)
-        self.assertLessEqual(len(messages), 3)
+        self.assertLessEqual(len(messages), len(names))
 
     def test_a_silent_nameserver_does_not_block_the_start(self):
         """No one has its address; loading takes at most 5 s. What it would have said is denied."""
