@@ -59,8 +59,10 @@ void pg_own_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_ad
 /* Removes all of the Environment's. */
 void pg_own_clear(struct pg_kernel *kernel, uint64_t env_id);
 
-/* DNS in the path (abi/dns.h): makes the socket known as the Environment's listener, to
- * the programs of other processes as a listener. */
+/* Makes the socket one that no Environment may send to, those of other processes neither. */
+int pg_dns_socket_hide(int socket_fd, struct pg_error *err) PG_MUST_CHECK;
+/* DNS in the path (abi/dns.h): makes the socket known as the Environment's listener, and hides it
+ * from all others. */
 int pg_dns_listener_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id,
 			 struct pg_error *err) PG_MUST_CHECK;
 /* Says that the Environment has a listener in the namespace with the cookie. Without it the hooks
