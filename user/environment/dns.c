@@ -80,6 +80,11 @@ static void reply(void *owner, const struct pg_peer *peer, const uint8_t *messag
 	pg_listener_send(owner, peer, message, size);
 }
 
+static int hide_socket(void *userdata, int fd, struct pg_error *err)
+{
+	return pg_dns_socket_hide(fd, err);
+}
+
 unsigned int pg_dns_upstream(const struct pg_dns *dns, const struct pg_site *site)
 {
 	return dns->upstream ? dns->upstream : site->own_upstream;
@@ -115,6 +120,7 @@ static int start_resolver(struct pg_dns *dns, const struct pg_environment_option
 		.commit = pg_learning_commit,
 		.generation = generation,
 		.reply = reply,
+		.prepare_socket = hide_socket,
 		.userdata = dns,
 	};
 	int error = pg_resolver_new(&hooks, options->dns.denial, &dns->resolver, err);

@@ -110,7 +110,7 @@ static inline struct fake_rule *fake_find(struct fake_server *server, const char
 	for (size_t i = 0; i < server->rule_count; i++) {
 		struct fake_rule *rule = &server->rules[i];
 
-		if (strcmp(rule->name, name) == 0 && (rule->type == 0 || rule->type == type))
+		if (strcasecmp(rule->name, name) == 0 && (rule->type == 0 || rule->type == type))
 			return rule;
 	}
 	return NULL;
