@@ -263,7 +263,8 @@ static bool repeats_case(const struct pg_attempt *attempt, uint8_t *message, siz
 	uint8_t sent[PG_DNS_NAME_MAX];
 
 	write_name(name, attempt->upper, sent);
-	if (size < HFIXEDSZ + (size_t)name->size || memcmp(message + HFIXEDSZ, sent, name->size))
+	if (size < HFIXEDSZ + (size_t)name->size ||
+	    memcmp(message + HFIXEDSZ, sent, name->size) != 0)
 		return false;
 	write_name(name, NULL, message + HFIXEDSZ);
 	return true;

@@ -72,9 +72,9 @@ struct pg_dns {
 	unsigned int told_sites; /* messages about namespaces so far */
 	struct pg_parked parked[PG_PARKED_MAX];
 	size_t parked_count;
-	bool unserved;	    /* some namespace has no listener */
+	bool unserved;	   /* some namespace has no listener */
 	uint64_t serve_at; /* when that may be looked into again, CLOCK_MONOTONIC */
-	bool hurried;	    /* the timer is set to look again as soon as may be */
+	bool hurried;	   /* the timer is set to look again as soon as may be */
 	int timer_fd;
 	struct pg_source timer;
 	int populated_fd; /* cgroup.events; -1 before the cgroup exists */
