@@ -159,7 +159,7 @@ static __always_inline enum pg_reason pg_decide(const struct pg_view *view,
 		return PG_REASON_KERNEL_ND;
 	if (facts->bits & PG_FACT_LISTENER && slot->flags & PG_PHASE_DNS_REDIRECT)
 		return PG_REASON_LISTENER;
-	if (facts->bits & PG_FACT_FOREIGN_LISTENER)
+	if (facts->bits & PG_FACT_HIDDEN)
 		return PG_REASON_NOT_ALLOWED;
 	if (header->ceiling_tables) {
 		reason = pg_decide_ceiling(header, facts);
@@ -169,7 +169,8 @@ static __always_inline enum pg_reason pg_decide(const struct pg_view *view,
 	if (slot->flags & PG_PHASE_DNS_REDIRECT && pg_is_dns(facts) &&
 	    !(facts->bits & PG_FACTS_REPLY))
 		return PG_REASON_DNS_BYPASS;
-	if (slot->mode == PG_MODE_PUBLIC)
+	/* On lo, what hides its receiver might go to a socket that no phase opens. */
+	if (slot->mode == PG_MODE_PUBLIC && !(facts->defect && facts->bits & PG_FACT_TO_LO))
 		return PG_REASON_PUBLIC;
 	if (facts->bits & PG_FACT_PACKET && !(facts->bits & PG_FACT_OWN_SOURCE) &&
 	    header->flags & (PG_HEADER_CHECK_SOURCE | PG_HEADER_CHECK_LO_SOURCE))

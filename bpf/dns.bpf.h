@@ -171,14 +171,34 @@ static __always_inline struct bpf_sock *pg_dns_sender(struct __sk_buff *skb)
 
 /*
  * Whether an answer goes to the Environment: user space sends it from outside, where nothing judges
- * it, to whatever the source says.
+ * it, to whatever the source says. Of other addresses than these nobody knows whether they are of
+ * the namespace that the packet is in. What a TCP listener sends finds just the socket whose SYN
+ * came, as its source cannot be chosen send by send.
  */
-static __always_inline bool pg_dns_may_be_answered(const struct pg_header *header,
+static __always_inline bool pg_dns_may_be_answered(struct __sk_buff *skb,
+						   const struct pg_header *header,
 						   const struct pg_facts *facts)
 {
-	struct pg_own_key own = {.env_id = header->env_id, .addr = facts->local};
+	struct pg_facts answer = {
+		.local = facts->remote,
+		.remote = facts->local,
+		.local_port = facts->remote_port,
+		.remote_port = facts->local_port,
+		.protocol = IPPROTO_UDP,
+	};
+	struct bpf_sock *receiver;
+	bool own;
 
-	return facts->bits & PG_FACT_OWN_SOURCE || bpf_map_lookup_elem(&pg_own, &own);
+	if (!pg_addr_is_loopback(&facts->local))
+		return false;
+	if (facts->protocol != IPPROTO_UDP)
+		return true;
+	receiver = pg_lookup_receiver(skb, &answer, false);
+	if (!receiver)
+		return false;
+	own = bpf_sk_ancestor_cgroup_id(receiver, header->level) == header->env_id;
+	bpf_sk_release(receiver);
+	return own;
 }
 
 /* For a packet that the Environment's listener receives: whether it may, so that it is answered. */
@@ -189,7 +209,7 @@ static __always_inline bool pg_dns_reaches_listener(struct __sk_buff *skb,
 	struct bpf_sock *sk = pg_dns_sender(skb);
 	struct pg_dns_socket *asked;
 
-	if (!sk || !pg_dns_may_be_answered(header, facts))
+	if (!sk || !pg_dns_may_be_answered(skb, header, facts))
 		return false;
 	/* From now on, if nobody listens, user space has died. */
 	asked = bpf_sk_storage_get(&pg_dns_sockets, sk, NULL, 0);
@@ -210,7 +230,7 @@ pg_dns_is_unserved(struct __sk_buff *skb, const struct pg_header *header, struct
 	if (facts->protocol != IPPROTO_UDP && !(facts->bits & PG_FACT_SYN))
 		return false;
 	sk = pg_dns_sender(skb);
-	if (!sk || !pg_dns_may_be_answered(header, facts))
+	if (!sk || !pg_dns_may_be_answered(skb, header, facts))
 		return false;
 	asked = bpf_sk_storage_get(&pg_dns_sockets, sk, NULL, 0);
 	if (!asked || !asked->unserved)

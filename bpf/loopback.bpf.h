@@ -60,8 +60,8 @@ enum pg_receiver {
 	PG_RECEIVER_NONE,
 	PG_RECEIVER_OWN, /* a socket of the Environment */
 	PG_RECEIVER_LISTENER,
-	PG_RECEIVER_FOREIGN_LISTENER,
-	PG_RECEIVER_OTHER, /* somebody else's, or not known */
+	PG_RECEIVER_HIDDEN, /* a socket of Phasegate's that is not for this Environment */
+	PG_RECEIVER_OTHER,  /* somebody else's, or not known */
 };
 
 /* Whether the receiver is another member's of the Environment. */
@@ -103,8 +103,7 @@ static __always_inline enum pg_receiver pg_receiver_of(struct bpf_sock *receiver
 	listener = bpf_sk_storage_get(&pg_dns_listeners, receiver, NULL, 0);
 	if (listener && listener->env_id == header->env_id)
 		return PG_RECEIVER_LISTENER;
-	return listener || mark == PG_DNS_LISTENER_MARK ? PG_RECEIVER_FOREIGN_LISTENER
-							: PG_RECEIVER_OTHER;
+	return listener || mark == PG_HIDDEN_MARK ? PG_RECEIVER_HIDDEN : PG_RECEIVER_OTHER;
 }
 
 /* For a packet on its way to lo. */

@@ -59,11 +59,11 @@ static __always_inline void pg_read_receiver(struct __sk_buff *skb, const struct
 		facts->bits |= PG_FACT_LOOPBACK;
 		break;
 	case PG_RECEIVER_LISTENER:
-		if (pg_dns_reaches_listener(skb, header, facts))
-			facts->bits |= PG_FACT_LISTENER;
+		facts->bits |= pg_dns_reaches_listener(skb, header, facts) ? PG_FACT_LISTENER
+									   : PG_FACT_HIDDEN;
 		break;
-	case PG_RECEIVER_FOREIGN_LISTENER:
-		facts->bits |= PG_FACT_FOREIGN_LISTENER;
+	case PG_RECEIVER_HIDDEN:
+		facts->bits |= PG_FACT_HIDDEN;
 		break;
 	case PG_RECEIVER_OTHER:
 		break;
@@ -79,9 +79,10 @@ static __always_inline void pg_read_egress_facts(struct __sk_buff *skb,
 	pg_read_socket(skb, facts, packet);
 	if (pg_source_is_own(skb, header, facts))
 		facts->bits |= PG_FACT_OWN_SOURCE;
-	if (facts->defect)
+	if (skb->ifindex != PG_IFINDEX_LOOPBACK)
 		return;
-	if (skb->ifindex == PG_IFINDEX_LOOPBACK)
+	facts->bits |= PG_FACT_TO_LO;
+	if (!facts->defect)
 		pg_read_receiver(skb, header, facts);
 	else if (pg_is_member_address(header, &facts->remote))
 		facts->bits |= PG_FACT_MEMBER;

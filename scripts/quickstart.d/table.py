@@ -106,7 +106,8 @@ def main():
     directory = sys.argv[2]
     attempts = [json.loads(line) for line in read_lines(directory + "/attempts")]
     packets = [read_packet(line) for line in read_lines(directory + "/packets")]
-    queries = [line.split("] ")[1].split()[0]
+    # In lower case: what is asked upstream has the case of chance, which an answer must repeat.
+    queries = [line.split("] ")[1].split()[0].lower()
                for line in read_lines(directory + "/dnsmasq.log") if "query[" in line]
     events = [json.loads(line) for line in read_lines(directory + "/report")
               if line.startswith("{")]

@@ -83,8 +83,8 @@ struct model_facts {
 	bool packet; /* from a packet's header, not from a sockaddr */
 	bool on_lo;  /* the packet's device is lo */
 	bool ipv6_header;
-	bool kernel_nd, listener, foreign_listener, own_source, accepted, inbound, reset, loopback,
-		member, established;
+	bool kernel_nd, listener, hidden, own_source, accepted, inbound, reset, loopback, member,
+		established;
 	enum model_defect defect;
 	struct model_address remote;
 	uint16_t remote_port;

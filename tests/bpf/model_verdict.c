@@ -278,14 +278,14 @@ enum pg_reason model_judge(const struct model_policy *policy, const struct model
 		return PG_REASON_KERNEL_ND;
 	if (facts->listener && phase->dns_redirect)
 		return PG_REASON_LISTENER;
-	if (facts->foreign_listener)
+	if (facts->hidden)
 		return PG_REASON_NOT_ALLOWED;
 	reason = rule_operator(policy, facts);
 	if (reason != NONE)
 		return (enum pg_reason)reason;
 	if (bypasses_listener(phase, facts))
 		return PG_REASON_DNS_BYPASS;
-	if (phase->mode == PG_MODE_PUBLIC)
+	if (phase->mode == PG_MODE_PUBLIC && (!facts->on_lo || facts->defect == MODEL_SOUND))
 		return PG_REASON_PUBLIC;
 	if (facts->packet && !facts->own_source &&
 	    (policy->check_source || (policy->check_lo_source && facts->on_lo)))

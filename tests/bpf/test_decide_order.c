@@ -83,9 +83,9 @@ static void listener(struct situation *s)
 	in_force(s)->dns_redirect = true;
 }
 
-static void foreign_listener(struct situation *s)
+static void hidden(struct situation *s)
 {
-	s->facts.foreign_listener = true;
+	s->facts.hidden = true;
 }
 
 static void dns_bypass(struct situation *s)
@@ -254,7 +254,7 @@ static const struct trigger {
 	{"learned-missing", PG_REASON_UNREADABLE, learned_missing, CLAIM_LEARNED | CLAIM_MODE},
 	{"kernel-nd", PG_REASON_KERNEL_ND, kernel_nd, 0},
 	{"listener", PG_REASON_LISTENER, listener, 0},
-	{"foreign-listener", PG_REASON_NOT_ALLOWED, foreign_listener, 0},
+	{"hidden", PG_REASON_NOT_ALLOWED, hidden, 0},
 	{"ceiling-hidden", PG_REASON_OPERATOR, ceiling_hidden, CLAIM_CEILING | CLAIM_DEFECT},
 	{"ceiling", PG_REASON_OPERATOR, ceiling_hit, CLAIM_CEILING},
 	/* Not of replies. */

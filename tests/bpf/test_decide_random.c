@@ -133,7 +133,7 @@ static struct model_facts any_facts(struct rng *rng)
 		.own_source = !rng_one_in(rng, 3),
 		.kernel_nd = rng_one_in(rng, 4 * rare),
 		.listener = rng_one_in(rng, 2 * rare),
-		.foreign_listener = rng_one_in(rng, 2 * rare),
+		.hidden = rng_one_in(rng, 2 * rare),
 		.accepted = rng_one_in(rng, rare),
 		.inbound = rng_one_in(rng, rare),
 		.reset = rng_one_in(rng, rare),
@@ -145,6 +145,7 @@ static struct model_facts any_facts(struct rng *rng)
 		.protocol = rng_one_in(rng, 8) ? (uint8_t)rng_next(rng) : RNG_PICK(rng, protocols),
 	};
 
+	facts.on_lo = facts.packet && rng_one_in(rng, 3);
 	facts.ipv6_header = facts.packet && facts.remote.family == 6;
 	if (facts.packet && rng_one_in(rng, rare))
 		facts.defect = (enum model_defect)(1 + rng_below(rng, 4));

@@ -180,8 +180,9 @@ static void try_sockets(struct bench *bench)
 	      "connect elsewhere: %s", strerror(errno));
 	CHECK(check, bpf_map_lookup_elem(storage, &fd, &asked) && errno == ENOENT,
 	      "storage on a socket that asked nobody");
-	CHECK(check, !world_send(fd, &first, QUERY), "connected elsewhere: %s", strerror(errno));
-	CHECK(check, echo(bench->listener.udp[0], QUERY), "connected elsewhere: does not arrive");
+	/* It would not receive the answer, which might find another. */
+	CHECK(check, world_send(fd, &first, QUERY) == EPERM, "connected elsewhere");
+	CHECK(check, nothing_arrives(bench->listener.udp[0]), "connected elsewhere: arrives");
 	CHECK(check, !bpf_map_lookup_elem(storage, &fd, &asked) && !asked.unserved,
 	      "no storage on a socket that asked");
 	close(fd);
@@ -325,7 +326,7 @@ static void try_forged_source(struct bench *bench, int family, const char *sourc
 {
 	const int fd = world_client(&bench->world, family, SOCK_DGRAM, 0), on = 1;
 	const struct world_name from = world_name(source, 4100), to = world_name(server, 53);
-	const uint64_t before = world_counted(&bench->world, PG_REASON_SOURCE);
+	const uint64_t before = world_counted(&bench->world, PG_REASON_NOT_ALLOWED);
 
 	if (family == AF_INET)
 		setsockopt(fd, IPPROTO_IP, IP_TRANSPARENT, &on, sizeof(on));
@@ -333,36 +334,88 @@ static void try_forged_source(struct bench *bench, int family, const char *sourc
 		setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof(on));
 	CHECK(&bench->check, !bind(fd, (const struct sockaddr *)&from.storage, from.size),
 	      "%s: bind: %s", source, strerror(errno));
-	expect_denied(bench, world_send(fd, &to, QUERY), PG_REASON_SOURCE, before, source);
+	expect_denied(bench, world_send(fd, &to, QUERY), PG_REASON_NOT_ALLOWED, before, source);
 	CHECK(&bench->check, nothing_arrives(bench->listener.udp[family == AF_INET6]),
 	      "%s: arrives at the listener", source);
 	close(fd);
 }
 
-/* A client that is bound to an address of the namespace, which user space has told of or not. */
+/* What user space has told of may be an address of another of the Environment's namespaces. */
 static void try_own_source(struct bench *bench)
 {
 	struct pg_own_key own = {
 		.env_id = bench->world.place.id,
 		.addr = {.word = {0, 0, htonl(0xffff), inet_addr("10.9.9.1")}},
 	};
-	const struct world_name from = world_name("10.9.9.1", 4101);
-	const struct world_name to = world_name("192.0.2.53", 53);
 	const __u8 present = 1;
-	struct world_name seen;
-	int fd;
 
 	CHECK(&bench->check, !system("ip addr add 10.9.9.1/32 dev lo"), "no address");
 	try_forged_source(bench, AF_INET, "10.9.9.1", "192.0.2.53");
 	bpf_map_update_elem(bpf_map__fd(bench->world.skeleton->maps.pg_own), &own, &present,
 			    BPF_ANY);
-	fd = world_client(&bench->world, AF_INET, SOCK_DGRAM, 0);
-	CHECK(&bench->check,
-	      !bind(fd, (const struct sockaddr *)&from.storage, from.size) &&
-		      !world_send(fd, &to, QUERY) && echo(bench->listener.udp[0], QUERY),
-	      "bound to an own address: %s", strerror(errno));
-	seen = source_of(fd);
-	CHECK(&bench->check, world_name_is(&seen, "192.0.2.53", 53), "no answer to an own address");
+	try_forged_source(bench, AF_INET, "10.9.9.1", "192.0.2.53");
+}
+
+/* A datagram from the port, whose source is said by send and not by the socket. */
+static int send_from(int fd, const char *source, const struct world_name *to)
+{
+	struct in6_pktinfo info6 = {0};
+	struct in_pktinfo info4 = {0};
+	char octets[QUERY] = {0};
+	struct iovec data = {octets, sizeof(octets)};
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(info6))] = {0};
+	struct msghdr message = {
+		.msg_name = (void *)&to->storage,
+		.msg_namelen = to->size,
+		.msg_iov = &data,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = CMSG_SPACE(sizeof(info4)),
+	};
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+	if (inet_pton(AF_INET, source, &info4.ipi_spec_dst) == 1) {
+		*head = (struct cmsghdr){CMSG_LEN(sizeof(info4)), IPPROTO_IP, IP_PKTINFO};
+		memcpy(CMSG_DATA(head), &info4, sizeof(info4));
+	} else {
+		inet_pton(AF_INET6, source, &info6.ipi6_addr);
+		*head = (struct cmsghdr){CMSG_LEN(sizeof(info6)), IPPROTO_IPV6, IPV6_PKTINFO};
+		memcpy(CMSG_DATA(head), &info6, sizeof(info6));
+		message.msg_controllen = CMSG_SPACE(sizeof(info6));
+	}
+	return sendmsg(fd, &message, 0) == QUERY ? 0 : errno;
+}
+
+/* A socket of somebody else, bound to the address and port. */
+static int bind_outside(int family, const char *address, uint16_t port)
+{
+	const struct world_name name = world_name(address, port);
+	const int fd = socket(family, SOCK_DGRAM, 0);
+
+	return fd >= 0 && !bind(fd, (const struct sockaddr *)&name.storage, name.size) ? fd : -1;
+}
+
+/* The answer would go to somebody else's socket, with octets of the Environment's choice. */
+static void try_reflection(struct bench *bench, int family, const char *bound, const char *source,
+			   const char *server)
+{
+	const struct world_name from = world_name(bound, 4102), to = world_name(server, 53);
+	const int fd = world_client(&bench->world, family, SOCK_DGRAM, 0);
+	const int listener = bench->listener.udp[family == AF_INET6];
+	const int other = bind_outside(family, source, 4102);
+	struct check *check = &bench->check;
+
+	CHECK(check, !bind(fd, (const struct sockaddr *)&from.storage, from.size) && other >= 0,
+	      "%s: bind: %s", bound, strerror(errno));
+	CHECK(check, send_from(fd, source, &to) == EPERM, "%s: another's port: %s", source,
+	      strerror(errno));
+	CHECK(check, nothing_arrives(listener), "%s: another's port: arrives", source);
+	close(other);
+	CHECK(check, send_from(fd, source, &to) == EPERM, "%s: nobody's port", source);
+	CHECK(check, nothing_arrives(listener), "%s: nobody's port: arrives", source);
+	/* Its own source. */
+	CHECK(check, !send_from(fd, bound, &to) && echo(listener, QUERY), "%s: its own: %s", bound,
+	      strerror(errno));
 	close(fd);
 }
 
@@ -380,6 +433,15 @@ static void try_listener(struct bench *bench)
 	try_forged_source(bench, AF_INET, "198.51.100.7", "192.0.2.53");
 	try_forged_source(bench, AF_INET6, "2001:db8:bad::7", "2001:db8::53");
 	try_own_source(bench);
+	try_reflection(bench, AF_INET, "127.0.0.2", "127.0.0.1", "192.0.2.53");
+	CHECK(check, !system("ip addr add 2001:db8:77::1/128 dev lo nodad"), "no address");
+	try_reflection(bench, AF_INET6, "::1", "2001:db8:77::1", "2001:db8::53");
+	world_switch(&bench->world, WORLD_PUBLIC);
+	try_reflection(bench, AF_INET, "127.0.0.2", "127.0.0.1", "192.0.2.53");
+	error = send_raw(bench, WORLD_LISTENER4, WORLD_PORT);
+	CHECK(check, error == EPERM && nothing_arrives(bench->listener.udp[0]),
+	      "raw to the listener in public: %s", strerror(error));
+	world_switch(&bench->world, WORLD_ALLOWLIST);
 
 	fd = world_client(&bench->world, AF_INET, SOCK_DGRAM, 0);
 	tcp = world_client(&bench->world, AF_INET, SOCK_STREAM, 0);
@@ -406,7 +468,7 @@ static void try_listener(struct bench *bench)
 	world_switch(&bench->world, WORLD_ALLOWLIST);
 	close(fd);
 	close(tcp);
-	check_group(check, "the listener is for sockets that ask, from an own address");
+	check_group(check, "the listener is for sockets that ask, and get the answer");
 }
 
 int main(void)

@@ -42,7 +42,8 @@ class Nameserver:
         """Names asked since the last call. fence() must make it log a query for fence.invalid."""
         fence()
         self._read_until("query[A] fence.invalid")
-        names = [line.split("query[")[1].split()[1] for line in self._log if "query[" in line]
+        names = [line.split("query[")[1].split()[1].lower()
+                 for line in self._log if "query[" in line]
         self._log.clear()
         return [name for name in names if name != "fence.invalid"]
 

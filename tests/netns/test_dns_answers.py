@@ -96,15 +96,13 @@ class Chains(AnswerTest):
 
 class Names(AnswerTest):
     def test_case(self):
-        """The reply has the client's, upstream sees lower case."""
+        """The reply has the client's."""
         self.server.host(WWW, A4)
         for entry, name in ((WWW, "wWw.ExAmPle.COM"), ("WWW.Example.com", WWW)):
             inside = self.allow(entry)
             reply = inside("ask", NOBODY4, name)
             self.assertTrue(reply["same"], reply)
             self.assertEqual(reply["addresses"], [A4])
-            for query in self.server.queries():
-                self.assertEqual(query.message[12:].lower(), query.message[12:])
 
     def test_final_dot(self):
         self.server.host(WWW, A4, A6)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`phasegate run` is killed, and something of the Environment survives: what was denied stays
 denied, what was learned stays usable until it expires, and resolving fails at once. Runs alone: the
-next start of any `phasegate run` ends what has survived."""
+next start of any `phasegate run` ends what has survived. So may one of somebody else on the machine;
+then it is tried again."""
 
 import time
 
@@ -12,6 +13,7 @@ from phasegate import PUBLIC, allowlist, policy
 
 WWW, OTHER, SECRET = "www.example.com", "other.example.com", "secret.example.net"
 # The command dies with Phasegate; what it has started in the background does not.
+ATTEMPTS = 10
 SURVIVING = ("sh", "-c", 'exec 3<&0; "$@" <&3 3<&- & wait', "-")
 
 
@@ -48,9 +50,24 @@ class Kill(DnsTest):
         self.assertLess(found["ms"], 1000)
         self.assert_nothing_left()
 
+    def try_until_nobody_disturbs(self, scenario, *options):
+        """scenario(survivor, the time of the kill)"""
+        for attempt in range(1, ATTEMPTS + 1):
+            inside = self.survivor(*options)
+            killed = self.kill(inside)
+            try:
+                scenario(inside, killed)
+                return
+            except AssertionError as error:
+                # What an agent says whose output has ended.
+                if not str(error).startswith("no output") or attempt == ATTEMPTS:
+                    raise
+
     def test_allowlist(self):
-        inside = self.survivor(policy(run=allowlist(WWW)), "--dns", "floor=4", "--dns", "grace=0")
-        killed = self.kill(inside)
+        self.try_until_nobody_disturbs(self.allowlist, policy(run=allowlist(WWW)), "--dns",
+                                       "floor=3", "--dns", "grace=0")
+
+    def allowlist(self, inside, killed):
         self.assert_connects(inside, A4, A6)
         self.assert_refused(inside, D4)
         self.assert_nobody_answers(inside)
@@ -62,8 +79,10 @@ class Kill(DnsTest):
 
     def test_public(self):
         """Nothing is let out to a nameserver in place of the resolver that is gone."""
-        inside = self.survivor(policy(setup=PUBLIC, run=allowlist(WWW)), "--phase", "setup")
-        self.kill(inside)
+        self.try_until_nobody_disturbs(self.public, policy(setup=PUBLIC, run=allowlist(WWW)),
+                                       "--phase", "setup")
+
+    def public(self, inside, _):
         self.assert_connects(inside, A4, D4)
         self.assert_nobody_answers(inside)
 

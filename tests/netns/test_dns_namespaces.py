@@ -78,13 +78,13 @@ class FirstLookup(DnsTest):
         self.check_program("env", "GODEBUG=netdns=go", f"{BUILT}/resolve_go")
 
     def test_the_option(self):
-        """In the namespace where the command starts, sockets may hear of errors from the start."""
+        """In the namespace where the command starts, sockets may hear of errors from the start. In
+        another they may when it is served, which the first attempt brings about."""
         self.assertEqual(self.inside("run", PYTHON, "-c", RECVERR)["output"], "1\n1\n")
         again = f"{RECVERR}\n" + LOOKUP.replace("sys.argv[1]", f"'{NAME}'") + f"\n{RECVERR}"
         status, output = self.run_new(PYTHON, "-c", again)
-        # The first socket makes the listener be opened, before the second one or after it.
-        self.assertEqual((status, output.replace("0\n1\n", "0\n0\n", 1)),
-                         (0, f"0\n0\n{A4} {A6}\n1\n1\n"))
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, rf"^0\n[01]\n{A4} {A6}\n1\n1\n$")
 
 
 if __name__ == "__main__":

@@ -96,13 +96,12 @@ class Start(DnsTest):
         names = [f"many{i}.example.com" for i in range(6)]
         messages = self.warnings("learned_full", *names, options=("--dns", "addresses=100"))
         self.assertGreaterEqual(len(messages), 1)
-        self.assertLessEqual(len(messages), 3)
+        self.assertLessEqual(len(messages), len(names))
 
     def test_a_silent_nameserver_does_not_block_the_start(self):
         """No one has its address; loading takes at most 5 s. What it would have said is denied."""
-        started = time.monotonic()
         inside = self.client(policy(run=allowlist(NAME)), resolver=SILENT)
-        self.assertLess(time.monotonic() - started, 8)
+        self.assertLess(inside.events[-1]["names_us"], 7_000_000, inside.stderr)
         self.assertTrue(inside.warnings("unresolved"))
         self.assert_refused(inside, A4)
         self.assert_denied_name(inside, MISSING)
@@ -114,14 +113,14 @@ class Start(DnsTest):
         self.assertIn("slow.example.com", "".join(inside.warnings("unresolved")))
 
     def test_a_signal_ends_the_wait_for_names(self):
-        started = time.monotonic()
         run = self.run_command("--policy", NAMES, "--resolver", SILENT, "--", "true")
         # The question is on its way: the wait for its answer, which never comes, has begun.
         while not self.capture.to(SILENT):
             self.assertIsNone(run.process.poll(), run.stderr)
+        started = time.monotonic()
         run.process.terminate()
         self.assertEqual(run.finish()[0], 128 + signal.SIGTERM, run.stderr)
-        self.assertLess(time.monotonic() - started, 4)
+        self.assertLess(time.monotonic() - started, 3)
 
     def test_report(self):
         """The phase's figures: each question is counted once."""

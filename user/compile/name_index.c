@@ -14,6 +14,7 @@ struct name {
 	uint32_t hosts;	    /* lists */
 	uint32_t wildcards; /* lists */
 	size_t wildcard;    /* number + 1; 0: no list has it as a wildcard */
+	size_t host;	    /* number + 1; 0: no list has it as a host, or it is "localhost" */
 };
 
 struct pg_name_index {
@@ -81,13 +82,16 @@ static int append(const char ***texts, size_t *count, size_t *room, const char *
 
 static int add_host(struct pg_name_index *index, struct name *name, uint32_t lists)
 {
-	int error = 0;
+	int error;
 
-	if (!name->hosts && strcmp(name->text, "localhost") != 0)
+	if (!name->hosts && strcmp(name->text, "localhost") != 0) {
 		error = append(&index->hosts, &index->host_count, &index->host_room, name->text);
-	if (!error)
-		name->hosts |= lists;
-	return error;
+		if (error)
+			return error;
+		name->host = index->host_count;
+	}
+	name->hosts |= lists;
+	return 0;
 }
 
 static int add_wildcard(struct pg_name_index *index, struct name *name, uint32_t lists)
@@ -201,6 +205,8 @@ struct pg_name_match pg_name_index_find_in(const struct pg_name_index *index, un
 		if (start == 0) {
 			if (found)
 				match.by_host = found->hosts & lists;
+			if (match.by_host)
+				match.host = found->host;
 			match.lists |= match.by_host;
 			return match;
 		}

@@ -21,6 +21,8 @@ struct pg_name_match {
 	 * none.
 	 */
 	size_t wildcard;
+	/* Number + 1 of the host entry that by_host is about; 0: none, or "localhost". */
+	size_t host;
 };
 
 struct pg_name_index;

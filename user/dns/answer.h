@@ -34,6 +34,10 @@
  * could become 1 MiB; real ones stay far below this. What pg_answer_join() adds is a chain. */
 #define PG_ANSWER_RECORDS_MAX (4UL * 64 * 1024)
 
+/* Address records kept of a response, the first ones: each opens an address, and whoever asks may
+ * ask again. What a server sends beyond is not in the answer either. */
+#define PG_ANSWER_ADDRESSES_MAX 256
+
 struct pg_answer {
 	struct pg_dns_name question;
 	uint16_t type;

@@ -3,6 +3,7 @@
 
 #include <arpa/nameser.h>
 #include <errno.h>
+#include <limits.h>
 
 #include "record.h"
 
@@ -146,6 +147,12 @@ static void write_chain(const struct response *response, struct pg_dns_writer *w
 	}
 }
 
+static int most_records(const struct response *response)
+{
+	return response->type == ns_t_a || response->type == ns_t_aaaa ? PG_ANSWER_ADDRESSES_MAX
+								       : INT_MAX;
+}
+
 /*
  * Writes or counts the records at the end of the chain; lowers *ttl to the smallest of theirs.
  * Returns how many there are.
@@ -160,7 +167,8 @@ static int write_records(const struct response *response, struct pg_dns_writer *
 	/* What was never data (RFC 6895, 3.1) has no place in an answer. */
 	if (response->type == ns_t_opt)
 		return 0;
-	for (unsigned int i = 0; i < response->answer_count; i++) {
+	for (unsigned int i = 0; i < response->answer_count && count < most_records(response);
+	     i++) {
 		struct pg_record record;
 		size_t data;
 		int r;

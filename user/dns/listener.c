@@ -135,11 +135,9 @@ static int set_options(int fd, enum pg_listener_source source, const char *lo, s
 			       sizeof(option->value)) < 0)
 			return fail(err, errno, option->text);
 	}
-	/*
-	 * From outside, a packet can come to 127/8 where route_localnet is set; to ::1 never. And
-	 * bound to lo, IPv6 could not answer a client that has another address of the namespace.
-	 */
-	if (source == PG_LISTENER_TCP4 &&
+	/* From outside, a packet can come to 127/8 where route_localnet is set. And what goes out
+	 * goes to lo. */
+	if (is_tcp(source) &&
 	    setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, lo, (socklen_t)strlen(lo)) < 0)
 		return fail(err, errno, "SO_BINDTODEVICE to lo");
 	/* Needs CAP_NET_ADMIN; with less room, more is lost in a burst. */

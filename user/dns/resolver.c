@@ -106,6 +106,13 @@ struct pg_upstream *pg_resolver_upstream(const struct pg_resolver *resolver, uns
 	return upstream ? upstream->upstream : NULL;
 }
 
+static int prepare_socket(void *userdata, int fd, struct pg_error *err)
+{
+	const struct pg_resolver *resolver = userdata;
+
+	return resolver->hooks.prepare_socket(resolver->hooks.userdata, fd, err);
+}
+
 int pg_resolver_add_upstream(struct pg_resolver *resolver, const struct pg_endpoint *servers,
 			     size_t count, int netns_fd, unsigned int *ret_upstream,
 			     struct pg_error *err)
@@ -117,6 +124,7 @@ int pg_resolver_add_upstream(struct pg_resolver *resolver, const struct pg_endpo
 		.netns_fd = netns_fd,
 		.epoll_fd = resolver->epoll_fd,
 		.attempt_ms = resolver->attempt_ms,
+		.prepare_socket = resolver->hooks.prepare_socket ? prepare_socket : NULL,
 		.read = pg_question_read,
 		.done = pg_question_done,
 		.userdata = resolver,

@@ -72,6 +72,11 @@ struct pg_resolver_hooks {
 	/* Takes a reply for the peer of owner, both as given to pg_resolver_ask(). Size 0: there is
 	 * none to what a TCP connection has sent. */
 	void (*reply)(void *owner, const struct pg_peer *peer, const uint8_t *message, size_t size);
+	/*
+	 * Takes each socket that upstreams are asked with, before it is connected: who can send to
+	 * it can forge answers. A negative errno means that it is not used. NULL: as they are made.
+	 */
+	int (*prepare_socket)(void *userdata, int fd, struct pg_error *err);
 	void *userdata;
 };
 
@@ -101,7 +106,7 @@ static inline void pg_resolver_freep(struct pg_resolver **resolver)
 /*
  * Upstream servers, asked from the network namespace netns_fd (-1: the caller's), which must stay
  * open as long as they are in use. *ret_upstream is never 0. Answers of different upstreams are
- * cached apart.
+ * cached apart. Fails also if their sockets cannot be prepared.
  */
 int pg_resolver_add_upstream(struct pg_resolver *resolver, const struct pg_endpoint *servers,
 			     size_t count, int netns_fd, unsigned int *ret_upstream,

@@ -27,7 +27,8 @@
 #define OPT_OCTETS  11
 #define EDNS_OCTETS 1232
 
-#define IDS 128
+/* Random octets that are fetched at once, for some dozens of questions. */
+#define RANDOM_OCTETS 1024
 
 /* One sending to one server. */
 struct pg_attempt {
@@ -39,6 +40,7 @@ struct pg_attempt {
 	unsigned int server;
 	uint64_t sent;
 	bool awaited;
+	uint8_t upper[(PG_DNS_NAME_MAX + 7) / 8]; /* which letters are sent in upper case */
 };
 
 struct server {
@@ -54,8 +56,8 @@ struct pg_upstream {
 	bool closing;
 	TAILQ_HEAD(attempt_list, pg_attempt) awaited; /* oldest first */
 	unsigned int under_way;
-	uint16_t ids[IDS];
-	unsigned int ids_used;
+	uint8_t random[RANDOM_OCTETS];
+	unsigned int random_used;
 	unsigned int count;
 	struct server servers[];
 };
@@ -80,6 +82,9 @@ static const struct pg_upstream_failure refused = {.text = "the server refused t
 						   .ede = PG_EDE_NO_REACHABLE};
 static const struct pg_upstream_failure other_code = {.text = "the server answered with an error",
 						      .ede = PG_EDE_NO_REACHABLE};
+static const struct pg_upstream_failure other_case =
+	{.text = "what looks like the server's answer has another question",
+	 .ede = PG_EDE_NO_REACHABLE};
 static const struct pg_upstream_failure malformed = {.text = "the server's answer is malformed",
 						     .ede = PG_EDE_NO_REACHABLE};
 
@@ -91,6 +96,8 @@ int pg_upstream_new(const struct pg_upstream_options *options, struct pg_upstrea
 		.netns_fd = options->netns_fd,
 		.epoll_fd = options->epoll_fd,
 		.timeout_ms = LATE_ATTEMPTS * options->attempt_ms,
+		.prepare_socket = options->prepare_socket,
+		.userdata = options->userdata,
 	};
 
 	if (options->count == 0)
@@ -108,7 +115,7 @@ int pg_upstream_new(const struct pg_upstream_options *options, struct pg_upstrea
 	TAILQ_INIT(&upstream->awaited);
 	upstream->options = *options;
 	upstream->attempt_ns = options->attempt_ms * PG_NSEC_PER_MSEC;
-	upstream->ids_used = IDS;
+	upstream->random_used = RANDOM_OCTETS;
 	for (size_t i = 0; i < options->count; i++) {
 		int r;
 
@@ -190,12 +197,28 @@ static void finish(struct pg_query *query, const struct pg_upstream_failure *fai
 	upstream->options.done(upstream->options.userdata, query);
 }
 
-/* Rebuilt from nothing but name and type: lower case, an id of our own, no options. */
-static size_t write_query(const struct pg_query *query, uint16_t id, bool plain,
+/* The query's name, its letters in the case given by bits; NULL: all in lower case. Octets of
+ * length are below 'A'. */
+static void write_name(const struct pg_dns_name *name, const uint8_t *upper, uint8_t *at)
+{
+	for (unsigned int i = 0; i < name->size; i++) {
+		uint8_t c = name->octets[i];
+
+		if (c >= 'A' && c <= 'Z')
+			c = (uint8_t)(c - 'A' + 'a');
+		if (c >= 'a' && c <= 'z' && upper && upper[i / 8] >> i % 8 & 1)
+			c = (uint8_t)(c - 'a' + 'A');
+		at[i] = c;
+	}
+}
+
+/* Rebuilt from nothing but name and type: an id and case of our own, no options. */
+static size_t write_query(const struct pg_attempt *attempt, uint16_t id, bool plain,
 			  uint8_t buffer[static HFIXEDSZ + PG_DNS_NAME_MAX + QFIXEDSZ + OPT_OCTETS])
 {
 	static const uint8_t opt[OPT_OCTETS] = {0, 0, ns_t_opt, EDNS_OCTETS >> 8,
 						EDNS_OCTETS & 0xff};
+	const struct pg_query *query = attempt->query;
 	uint8_t *at = buffer;
 
 	memset(at, 0, HFIXEDSZ);
@@ -205,12 +228,8 @@ static size_t write_query(const struct pg_query *query, uint16_t id, bool plain,
 	at[5] = 1;
 	at[11] = plain ? 0 : 1;
 	at += HFIXEDSZ;
-	/* Octets of length are below 'A'. */
-	for (unsigned int i = 0; i < query->name->size; i++) {
-		uint8_t c = query->name->octets[i];
-
-		*at++ = c >= 'A' && c <= 'Z' ? (uint8_t)(c - 'A' + 'a') : c;
-	}
+	write_name(query->name, attempt->upper, at);
+	at += query->name->size;
 	*at++ = (uint8_t)(query->type >> 8);
 	*at++ = (uint8_t)query->type;
 	*at++ = 0;
@@ -222,21 +241,38 @@ static size_t write_query(const struct pg_query *query, uint16_t id, bool plain,
 	return (size_t)(at - buffer);
 }
 
-static bool take_id(struct pg_upstream *upstream, uint16_t *ret_id)
+static bool take_random(struct pg_upstream *upstream, void *ret_octets, unsigned int size)
 {
-	if (upstream->ids_used == IDS) {
-		if (getrandom(upstream->ids, sizeof(upstream->ids), 0) !=
-		    (ssize_t)sizeof(upstream->ids))
+	if (size > RANDOM_OCTETS - upstream->random_used) {
+		if (getrandom(upstream->random, RANDOM_OCTETS, 0) != RANDOM_OCTETS)
 			return false;
-		upstream->ids_used = 0;
+		upstream->random_used = 0;
 	}
-	*ret_id = upstream->ids[upstream->ids_used++];
+	memcpy(ret_octets, upstream->random + upstream->random_used, size);
+	upstream->random_used += size;
+	return true;
+}
+
+/*
+ * Whether the response has the question exactly as it was sent; c-ares has seen that it is the same
+ * name. Then it gets its usual case, also where the rest of the message points to it.
+ */
+static bool repeats_case(const struct pg_attempt *attempt, uint8_t *message, size_t size)
+{
+	const struct pg_dns_name *name = attempt->query->name;
+	uint8_t sent[PG_DNS_NAME_MAX];
+
+	write_name(name, attempt->upper, sent);
+	if (size < HFIXEDSZ + (size_t)name->size ||
+	    memcmp(message + HFIXEDSZ, sent, name->size) != 0)
+		return false;
+	write_name(name, NULL, message + HFIXEDSZ);
 	return true;
 }
 
 /* What the status and the response say. NULL: it is an answer, and was taken. */
 static const struct pg_upstream_failure *judge(struct pg_attempt *attempt, int status,
-					       const uint8_t *message, int size)
+					       uint8_t *message, int size)
 {
 	const struct pg_upstream_options *options = &attempt->upstream->options;
 	struct server *server = &attempt->upstream->servers[attempt->server];
@@ -252,6 +288,10 @@ static const struct pg_upstream_failure *judge(struct pg_attempt *attempt, int s
 			       ? &no_socket
 			       : &unreachable;
 	}
+	/* Nobody forges over TCP without seeing what is sent. */
+	if (!repeats_case(attempt, message, (size_t)size) &&
+	    attempt->channel->index != PG_CHANNEL_TCP)
+		return &other_case;
 	switch (message[3] & 0x0f) {
 	case ns_r_noerror:
 	case ns_r_nxdomain:
@@ -298,6 +338,7 @@ static void on_response(void *arg, int status, int timeouts, unsigned char *mess
 		return;
 	}
 	query->failure = failure;
+	query->over_tcp |= failure == &other_case;
 	/* Else pg_upstream_ask() or the like is on the stack, and goes on itself. */
 	if (!query->sending)
 		advance(query);
@@ -309,6 +350,7 @@ static void send_attempt(struct pg_query *query, uint64_t now)
 	struct pg_upstream *upstream = query->upstream;
 	struct server *server = &upstream->servers[query->server];
 	struct pg_attempt *attempt;
+	struct pg_channel *channel;
 	uint16_t id;
 
 	query->attempts++;
@@ -316,8 +358,10 @@ static void send_attempt(struct pg_query *query, uint64_t now)
 		query->failure = &too_many;
 		return;
 	}
+	channel = query->over_tcp ? pg_channels_take_tcp(&server->channels)
+				  : pg_channels_take(&server->channels);
 	attempt = malloc(sizeof(*attempt));
-	if (!attempt || !take_id(upstream, &id)) {
+	if (!channel || !attempt) {
 		free(attempt);
 		query->failure = &no_memory;
 		return;
@@ -326,11 +370,17 @@ static void send_attempt(struct pg_query *query, uint64_t now)
 		.next = query->under_way,
 		.query = query,
 		.upstream = upstream,
-		.channel = pg_channels_take(&server->channels),
+		.channel = channel,
 		.server = query->server,
 		.sent = now,
 		.awaited = true,
 	};
+	if (!take_random(upstream, &id, sizeof(id)) ||
+	    !take_random(upstream, attempt->upper, (query->name->size + 7U) / 8)) {
+		free(attempt);
+		query->failure = &no_memory;
+		return;
+	}
 	query->under_way = attempt;
 	query->awaited++;
 	TAILQ_INSERT_TAIL(&upstream->awaited, attempt, entry);
@@ -338,7 +388,7 @@ static void send_attempt(struct pg_query *query, uint64_t now)
 	attempt->channel->asked++;
 	attempt->channel->under_way++;
 	ares_send(attempt->channel->ares, packet,
-		  (int)write_query(query, id, server->plain, packet), on_response, attempt);
+		  (int)write_query(attempt, id, server->plain, packet), on_response, attempt);
 }
 
 /* Whether the last failure leaves room for another attempt. */
@@ -359,11 +409,12 @@ static void advance(struct pg_query *query)
 	query->sending = true;
 	while (query->awaited == 0) {
 		uint64_t now = pg_boottime_ns();
+		/* Whoever has been doubted is asked once more. */
+		bool next = query->attempts > 0 && query->failure != &other_case;
 
 		if (!may_try(query, now))
 			break;
-		query->server =
-			choose_server(query->upstream, query->server + (query->attempts > 0), now);
+		query->server = choose_server(query->upstream, query->server + next, now);
 		send_attempt(query, now);
 	}
 	query->sending = false;

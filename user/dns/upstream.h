@@ -7,6 +7,10 @@
  * when an attempt times out, so a slow server would never be heard; its query ids come from a
  * generator that is not always seeded; and it keeps a UDP port as long as there is something to
  * ask.
+ *
+ * Against who can send in a server's name but does not see what it is asked, the letters of a
+ * question have random case (draft-vixie-dnsext-dns0x20), which the response must repeat. If it
+ * does not, it may be forged, or the server's way: the question is asked again over TCP.
  */
 #pragma once
 
@@ -48,6 +52,7 @@ struct pg_query {
 	unsigned int server;
 	uint64_t started;
 	bool sending;
+	bool over_tcp; /* it must not be asked over UDP any more */
 };
 
 struct pg_upstream_options {
@@ -59,6 +64,8 @@ struct pg_upstream_options {
 	int epoll_fd;
 	uint16_t tag;
 	unsigned int attempt_ms;
+	/* As in struct pg_resolver_hooks. */
+	int (*prepare_socket)(void *userdata, int fd, struct pg_error *err);
 	/*
 	 * Reads a response of a server to the query's question with the code NOERROR or NXDOMAIN.
 	 * A negative errno says that it is malformed, which counts as a failed attempt.

@@ -21,20 +21,40 @@ static uint64_t event_data(const struct pg_channel *channel, int fd)
 	return channel->owner->options.tag << 40 | (uint64_t)channel->index << 32 | (uint32_t)fd;
 }
 
+static int family_of(const struct pg_channels_options *options)
+{
+	return pg_addr_is_v4(&options->server.addr) ? AF_INET : AF_INET6;
+}
+
+static int make_bare_socket(const struct pg_channels_options *options, int family, int type,
+			    int protocol)
+{
+	int back, fd, r = pg_netns_enter(options->netns_fd, &back, NULL);
+
+	if (r < 0)
+		return r;
+	fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+	r = fd < 0 ? -errno : fd;
+	pg_netns_leave(&back);
+	return r;
+}
+
+static int prepare_socket(const struct pg_channels_options *options, int fd, struct pg_error *err)
+{
+	return options->prepare_socket ? options->prepare_socket(options->userdata, fd, err) : 0;
+}
+
 /* Makes the socket and registers it, so that one which cannot be watched is never used. */
 static int make_socket(struct pg_channel *channel, int family, int type, int protocol)
 {
 	const struct pg_channels_options *options = &channel->owner->options;
-	pg_autoclose int fd = -1;
-	int back, r, size = RECEIVE_BUFFER;
+	pg_autoclose int fd = make_bare_socket(options, family, type, protocol);
 	struct epoll_event event = {.events = EPOLLIN};
+	int r, size = RECEIVE_BUFFER;
 
-	r = pg_netns_enter(options->netns_fd, &back, NULL);
-	if (r < 0)
-		return r;
-	fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
-	r = fd < 0 ? -errno : 0;
-	pg_netns_leave(&back);
+	if (fd < 0)
+		return fd;
+	r = prepare_socket(options, fd, NULL);
 	if (r < 0)
 		return r;
 	/* Without the right to have more, what is usual has to do. */
@@ -51,8 +71,7 @@ static int make_socket(struct pg_channel *channel, int family, int type, int pro
 static void make_spare(struct pg_channel *channel)
 {
 	struct pg_channels *channels = channel->owner;
-	const int family = pg_addr_is_v4(&channels->options.server.addr) ? AF_INET : AF_INET6;
-	const int fd = make_socket(channel, family, SOCK_DGRAM, 0);
+	const int fd = make_socket(channel, family_of(&channels->options), SOCK_DGRAM, 0);
 
 	if (fd < 0)
 		return;
@@ -210,7 +229,7 @@ static int open_channel(struct pg_channels *channels, unsigned int index)
 		/* NOCHECKRESP: error codes are judged by upstream.c, which knows the other servers.
 		 */
 		.flags = ARES_FLAG_EDNS | ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES |
-			 ARES_FLAG_NOCHECKRESP,
+			 ARES_FLAG_NOCHECKRESP | (index == PG_CHANNEL_TCP ? ARES_FLAG_USEVC : 0),
 		.timeout = (int)channels->options.timeout_ms,
 		.tries = 1,
 		.ndots = 1,
@@ -238,6 +257,15 @@ static int open_channel(struct pg_channels *channels, unsigned int index)
 	return ARES_SUCCESS;
 }
 
+/* What would let every question fail later is to be said now. */
+static int try_preparing(const struct pg_channels_options *options, struct pg_error *err)
+{
+	pg_autoclose int fd = make_bare_socket(options, family_of(options), SOCK_DGRAM, 0);
+
+	/* That there is no socket may pass, or be so for this server only. */
+	return fd < 0 ? 0 : prepare_socket(options, fd, err);
+}
+
 int pg_channels_open(struct pg_channels *channels, const struct pg_channels_options *options,
 		     struct pg_error *err)
 {
@@ -245,6 +273,12 @@ int pg_channels_open(struct pg_channels *channels, const struct pg_channels_opti
 	int status;
 
 	*channels = (struct pg_channels){.options = *options, .spare_fd = -1};
+	status = try_preparing(options, err);
+	if (status < 0) {
+		pg_error_prefix(err, "a socket to ask %s with",
+				pg_endpoint_format(&options->server, text));
+		return status;
+	}
 	status = open_channel(channels, 0);
 	if (status == ARES_SUCCESS)
 		return 0;
@@ -255,7 +289,7 @@ int pg_channels_open(struct pg_channels *channels, const struct pg_channels_opti
 
 void pg_channels_close(struct pg_channels *channels)
 {
-	for (unsigned int i = 0; i < PG_CHANNELS_MAX; i++) {
+	for (unsigned int i = 0; i < PG_ARRAY_SIZE(channels->list); i++) {
 		if (channels->list[i].ares)
 			ares_destroy(channels->list[i].ares);
 		channels->list[i].ares = NULL;
@@ -288,9 +322,19 @@ struct pg_channel *pg_channels_take(struct pg_channels *channels)
 	return current;
 }
 
+struct pg_channel *pg_channels_take_tcp(struct pg_channels *channels)
+{
+	struct pg_channel *channel = &channels->list[PG_CHANNEL_TCP];
+
+	if (!channel->ares && open_channel(channels, PG_CHANNEL_TCP) != ARES_SUCCESS)
+		return NULL;
+	return channel;
+}
+
 void pg_channels_event(struct pg_channels *channels, uint64_t data, uint32_t events)
 {
-	struct pg_channel *channel = &channels->list[(data >> 32 & 0xff) % PG_CHANNELS_MAX];
+	struct pg_channel *channel =
+		&channels->list[(data >> 32 & 0xff) % PG_ARRAY_SIZE(channels->list)];
 	ares_socket_t fd = (ares_socket_t)(uint32_t)data;
 	bool readable = events & (EPOLLIN | EPOLLHUP | EPOLLERR);
 
@@ -303,7 +347,7 @@ void pg_channels_event(struct pg_channels *channels, uint64_t data, uint32_t eve
 
 void pg_channels_time_out(struct pg_channels *channels)
 {
-	for (unsigned int i = 0; i < PG_CHANNELS_MAX; i++) {
+	for (unsigned int i = 0; i < PG_ARRAY_SIZE(channels->list); i++) {
 		if (channels->list[i].under_way > 0)
 			ares_process_fd(channels->list[i].ares, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
 	}

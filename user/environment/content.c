@@ -8,12 +8,6 @@
 
 #include "base/clock.h"
 
-/* Room for addresses learned per entry. Rotating names have dozens at a time; a wildcard has any
- * number of names. The kernel takes 16 octets for each at once, and the rest as it is needed. */
-#define LEARNED_PER_NAME     64
-#define LEARNED_PER_WILDCARD 65536
-#define LEARNED_MIN	     4096
-
 /* sharing: which of the phases have the same list, as phase_compiled; NULL: by the policy. */
 static int compile_phases(struct pg_content *content, const unsigned int *sharing,
 			  struct pg_error *err)
@@ -52,27 +46,13 @@ static int compile_phases(struct pg_content *content, const unsigned int *sharin
 	return 0;
 }
 
-static size_t learned_capacity(const struct pg_entries *entries, size_t max)
-{
-	size_t capacity = 0;
-
-	for (size_t i = 0; i < entries->count && capacity < max; i++)
-		if (entries->items[i].kind == PG_ENTRY_HOST)
-			capacity += LEARNED_PER_NAME;
-		else if (entries->items[i].kind == PG_ENTRY_WILDCARD)
-			capacity += LEARNED_PER_WILDCARD;
-	if (capacity < LEARNED_MIN)
-		capacity = LEARNED_MIN;
-	return capacity < max ? capacity : max;
-}
-
 static int fill_sets(struct pg_environment *environment, struct pg_content *content,
 		     struct pg_error *err)
 {
 	const size_t max = environment->settings.dns.addresses_max;
 
 	environment->cost.addresses = 0;
-	for (size_t i = 0; i < content->compiled_count; i++) {
+	for (unsigned int i = 0; i < content->compiled_count; i++) {
 		struct pg_compiled *compiled = &content->compiled[i];
 		const struct pg_address_set *set = &compiled->addresses;
 		int error = pg_set_create(environment->host->kernel, set, &compiled->set, err);
@@ -84,7 +64,7 @@ static int fill_sets(struct pg_environment *environment, struct pg_content *cont
 		if (!compiled->has_names)
 			continue;
 		error = pg_learned_create(environment->host->kernel,
-					  learned_capacity(compiled->entries, max),
+					  pg_names_capacity(content->names, i, max),
 					  &compiled->learned, err);
 		if (error)
 			return error;
@@ -111,26 +91,29 @@ static void describe(struct pg_content *content)
 	}
 }
 
-static int new_content(const struct pg_policy *policy, const unsigned int *sharing,
-		       struct pg_content **ret_content, struct pg_error *err)
+static int new_content(struct pg_environment *environment, const struct pg_policy *policy,
+		       const unsigned int *sharing, struct pg_content **ret_content,
+		       struct pg_error *err)
 {
 	struct pg_content *content = calloc(1, sizeof(*content));
+	int error;
 
 	if (content)
 		content->policy = pg_policy_copy(policy);
 	*ret_content = content;
 	if (!content || !content->policy)
 		return pg_fail(err, -ENOMEM, "not enough memory for a policy");
-	return compile_phases(content, sharing, err);
+	error = compile_phases(content, sharing, err);
+	if (!error && pg_policy_has_names(content->policy))
+		error = pg_names_new(environment, content, &content->names, err);
+	return error;
 }
 
-static int name_content(struct pg_environment *environment, struct pg_content *content,
-			struct pg_error *err)
+/* The sets are in the kernel. */
+static int complete(struct pg_content *content, struct pg_error *err)
 {
-	int error = 0;
+	int error = content->names ? pg_names_open_book(content, err) : 0;
 
-	if (pg_policy_has_names(content->policy))
-		error = pg_names_new(environment, content, &content->names, err);
 	if (!error)
 		describe(content);
 	return error;
@@ -142,7 +125,7 @@ int pg_content_create(struct pg_environment *environment, const struct pg_policy
 	struct pg_environment_cost *cost = &environment->cost;
 	uint64_t start = pg_monotonic_ns();
 	struct pg_content *content;
-	int error = new_content(policy, NULL, &content, err);
+	int error = new_content(environment, policy, NULL, &content, err);
 
 	cost->compile_ns = pg_monotonic_ns() - start;
 	start = pg_monotonic_ns();
@@ -150,7 +133,7 @@ int pg_content_create(struct pg_environment *environment, const struct pg_policy
 		error = fill_sets(environment, content, err);
 	cost->fill_ns = pg_monotonic_ns() - start;
 	if (!error)
-		error = name_content(environment, content, err);
+		error = complete(content, err);
 	if (error) {
 		pg_content_free(environment, content, false);
 		return error;
@@ -184,11 +167,11 @@ int pg_content_adopt(struct pg_environment *environment, const struct pg_policy 
 		     struct pg_content **ret_content, struct pg_error *err)
 {
 	struct pg_content *content;
-	int error = new_content(policy, bank->compiled, &content, err);
+	int error = new_content(environment, policy, bank->compiled, &content, err);
 
 	if (!error) {
 		take_sets(content, bank, learned);
-		error = name_content(environment, content, err);
+		error = complete(content, err);
 	}
 	if (!error && content->names)
 		error = pg_names_recall(content, err);

@@ -76,6 +76,11 @@ static void reply(void *owner, const struct pg_peer *peer, const uint8_t *messag
 	pg_listener_send(owner, peer, message, size);
 }
 
+static int hide_socket(void *userdata, int fd, struct pg_error *err)
+{
+	return pg_dns_socket_hide(fd, err);
+}
+
 unsigned int pg_dns_upstream(const struct pg_dns *dns, const struct pg_site *site)
 {
 	return dns->upstream ? dns->upstream : site->own_upstream;
@@ -111,6 +116,7 @@ static int start_resolver(struct pg_dns *dns, struct pg_error *err)
 		.commit = pg_learning_commit,
 		.generation = generation,
 		.reply = reply,
+		.prepare_socket = hide_socket,
 		.userdata = dns,
 	};
 	int error;
@@ -142,12 +148,14 @@ static int add_hosts(struct pg_dns *dns, struct pg_error *err)
 	return error;
 }
 
+struct unresolved {
+	const struct pg_host *host;
+	size_t count;
+};
+
 static void warn_unresolved(void *userdata, const char *name, const char *reason)
 {
-	struct {
-		const struct pg_host *host;
-		size_t count;
-	} *warning = userdata;
+	struct unresolved *warning = userdata;
 	char message[512];
 
 	if (warning->count++ >= UNRESOLVED_SHOWN)
@@ -173,10 +181,7 @@ int pg_dns_load(struct pg_dns *dns, struct pg_content *content, struct pg_error 
 	const struct pg_name_index *index = content->names->index;
 	const size_t count = pg_name_index_hosts(index);
 	pg_autofree const char **names = calloc(count ? count : 1, sizeof(*names));
-	struct {
-		const struct pg_host *host;
-		size_t count;
-	} warning = {.host = dns->environment->host};
+	struct unresolved warning = {.host = dns->environment->host};
 	char message[128];
 	int unresolved;
 
@@ -207,6 +212,7 @@ static int tend(void *userdata, struct pg_error *err)
 	struct pg_dns *dns = userdata;
 
 	pg_timer_acknowledge(dns->timer_fd);
+	dns->hurried = false;
 	pg_sites_tend(dns);
 	pg_learning_tend(dns);
 	return 0;

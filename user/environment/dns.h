@@ -7,6 +7,7 @@
  *   names.c        names of a policy, and where what they teach goes
  *   dns_sites.c    listeners, opened where the Environment's processes are
  *   dns_learning.c lifetime of learned addresses
+ *   dns_quota.c    how many of them each entry may have
  */
 #pragma once
 
@@ -28,17 +29,30 @@
 /* Queries kept until a listener is open in their namespace. */
 #define PG_PARKED_MAX 64
 
+/* Entries that have no room for an address, of which is told. */
+#define PG_TOLD_FULL_MAX 10
+
+/* "*." and a name. */
+#define PG_OWNER_TEXT 260
+
 /* The names of a policy. */
 struct pg_names {
+	struct pg_environment *environment;
 	struct pg_name_index *index;
 	struct pg_budget *budget;
+	uint32_t *quotas; /* of the owners, and of what was there before the book */
 	struct pg_learned_book *book;
 	struct pg_kernel_learned *lists[PG_PHASE_COUNT];
+	char owner_text[PG_OWNER_TEXT];
 };
 
-int pg_names_new(struct pg_environment *environment, struct pg_content *content,
+int pg_names_new(struct pg_environment *environment, const struct pg_content *content,
 		 struct pg_names **ret_names, struct pg_error *err) PG_MUST_CHECK;
 void pg_names_free(struct pg_names *names);
+/* What the list's table must have room for. */
+size_t pg_names_capacity(const struct pg_names *names, unsigned int list, size_t addresses_max);
+/* Once the tables are there. */
+int pg_names_open_book(struct pg_content *content, struct pg_error *err) PG_MUST_CHECK;
 /* Writes into the book what the kernel's tables say. */
 int pg_names_recall(struct pg_content *content, struct pg_error *err) PG_MUST_CHECK;
 /* What names that are in both have taught goes on. */
@@ -72,20 +86,23 @@ struct pg_dns {
 	struct pg_source resolver_source;
 	unsigned int upstream; /* 0: the Environment's own only */
 	/* Sites. */
-	LIST_HEAD(, pg_site) sites;
+	LIST_HEAD(pg_site_list, pg_site) sites;
 	size_t site_count;
-	bool told_refused; /* that a namespace is not served */
+	bool told_refused;	 /* that a namespace is not served */
+	unsigned int told_sites; /* messages about namespaces so far */
 	struct pg_parked parked[PG_PARKED_MAX];
 	size_t parked_count;
-	bool leaving;	    /* listeners close for the next owner */
-	bool unserved;	    /* some namespace has no listener */
-	uint64_t served_at; /* when that was last looked into */
+	bool leaving;	   /* listeners close for the next owner */
+	bool unserved;	   /* some namespace has no listener */
+	uint64_t serve_at; /* when that may be looked into again, CLOCK_MONOTONIC */
+	bool hurried;	   /* the timer is set to look again as soon as may be */
 	int timer_fd;
 	struct pg_source timer;
 	/* Learning. */
 	uint64_t swept_at;
 	unsigned int told_unlearnable, told_shared; /* messages so far */
-	bool told_full;
+	uint32_t told_full[PG_TOLD_FULL_MAX];	    /* owners */
+	unsigned int told_full_count;
 };
 
 /* Sets environment->dns. Before the cgroups exist: nothing is asked or served yet. */
@@ -132,3 +149,21 @@ int pg_learning_add_fixed(struct pg_dns *dns, struct pg_content *content, const 
 			  const struct pg_addr *addr, struct pg_error *err) PG_MUST_CHECK;
 /* Ends the draining of what nobody uses any more. */
 void pg_learning_tend(struct pg_dns *dns);
+
+/*
+ * dns_quota.c: owners of learned addresses (learned.h) are the host entries, then the wildcards, as
+ * the index numbers them. A name belongs to the host entry that has it, else to the longest
+ * wildcard, whichever list has that.
+ */
+#define PG_OWNER_NONE UINT32_MAX
+/* lists != 0 unless it is PG_OWNER_NONE ("localhost" belongs to nobody). */
+struct pg_learned_teacher pg_quota_teacher(const struct pg_name_index *index, const char *name);
+size_t pg_quota_owners(const struct pg_name_index *index);
+/* The quota of each owner, in an array that is the caller's to free; NULL: no memory. */
+uint32_t *pg_quota_make(const struct pg_name_index *index, size_t addresses_max);
+/* What a list's table must have room for. */
+size_t pg_quota_capacity(const struct pg_name_index *index, const uint32_t *quotas,
+			 unsigned int list, size_t addresses_max);
+/* The entry as the policy spells it. */
+const char *pg_quota_text(const struct pg_name_index *index, uint32_t owner,
+			  char ret_text[static PG_OWNER_TEXT]);

@@ -18,8 +18,8 @@
 void pg_learning_warn_shared(void *userdata, const struct pg_addr *addr, const char *name,
 			     const char *other)
 {
-	const struct pg_environment *environment = userdata;
-	struct pg_dns *dns = environment->dns;
+	const struct pg_names *names = userdata;
+	struct pg_dns *dns = names->environment->dns;
 	char message[640], text[PG_ADDR_TEXT];
 
 	if (!dns || dns->told_shared++ >= MESSAGES_MAX)
@@ -123,31 +123,43 @@ static void sweep(struct pg_dns *dns, const struct pg_content *content)
 
 void pg_learning_tend(struct pg_dns *dns)
 {
-	if (pg_boottime_ns() - dns->swept_at >= SWEEP_PERIOD_NS)
-		sweep(dns, dns->environment->content);
+	const struct pg_content *content = dns->environment->content;
+	const bool behind = content->names && pg_learned_book_is_behind(content->names->book);
+
+	if (behind || pg_boottime_ns() - dns->swept_at >= SWEEP_PERIOD_NS)
+		sweep(dns, content);
 }
 
-static int add(struct pg_dns *dns, const struct pg_content *content, unsigned int lists,
-	       const char *name, const struct pg_addr *addr, uint64_t expires, struct pg_error *err)
+static int add(struct pg_dns *dns, const struct pg_content *content,
+	       const struct pg_learned_teacher *teacher, const struct pg_addr *addr,
+	       uint64_t expires, struct pg_error *err)
 {
 	struct pg_learned_book *book = content->names->book;
-	int error = pg_learned_book_add(book, lists, name, addr, expires, err);
+	int error = pg_learned_book_add(book, teacher, addr, expires, err);
 
-	if (error != -ENOSPC || !lists || pg_boottime_ns() - dns->swept_at < SWEEP_PAUSE_NS)
+	if ((error != -ENOSPC && error != -EDQUOT) ||
+	    pg_boottime_ns() - dns->swept_at < SWEEP_PAUSE_NS)
 		return error;
 	sweep(dns, content);
-	return pg_learned_book_add(book, lists, name, addr, expires, err);
+	return pg_learned_book_add(book, teacher, addr, expires, err);
 }
 
-static void warn_full(struct pg_dns *dns, const char *name, struct pg_error *err)
+static void warn_full(struct pg_dns *dns, const struct pg_learned_teacher *teacher,
+		      struct pg_error *err)
 {
-	if (dns->told_full)
+	for (unsigned int i = 0; i < dns->told_full_count; i++)
+		if (dns->told_full[i] == teacher->owner)
+			return;
+	if (dns->told_full_count == PG_TOLD_FULL_MAX)
 		return;
-	dns->told_full = true;
+	dns->told_full[dns->told_full_count++] = teacher->owner;
 	pg_error_prefix(err,
-			"%s (answers whose addresses have no room are SERVFAIL; this is said"
-			" once)",
-			name);
+			"%s (answers whose addresses have no room are SERVFAIL; this is said once"
+			" for an entry)%s",
+			teacher->name,
+			dns->told_full_count == PG_TOLD_FULL_MAX
+				? " (further entries are not reported)"
+				: "");
 	pg_host_warn(dns->environment->host, "learned_full", err->text);
 }
 
@@ -168,31 +180,38 @@ static bool is_open(const struct pg_content *content, unsigned int lists,
 static int commit(struct pg_dns *dns, const struct pg_content *content, const char *name,
 		  const struct pg_addr *addr, uint64_t expires)
 {
-	const unsigned int lists = pg_name_index_find(content->names->index, name).lists;
+	const struct pg_learned_teacher teacher = pg_quota_teacher(content->names->index, name);
 	struct pg_error err = {};
 	int error;
 
 	if (!pg_addr_is_learnable(addr) ||
 	    (dns->environment->settings.dns.forbid_private && pg_addr_is_private(addr))) {
-		if (!is_open(content, lists, addr))
+		if (!is_open(content, teacher.lists, addr))
 			warn_unlearnable(dns, name, addr);
 		return 0;
 	}
-	error = add(dns, content, lists, name, addr, expires, &err);
-	if (!error || !lists)
+	error = add(dns, content, &teacher, addr, expires, &err);
+	if (!error || !teacher.lists)
 		return 0;
-	warn_full(dns, name, &err);
+	warn_full(dns, &teacher, &err);
 	return error;
+}
+
+/* The time at which it is over, in whole seconds: who asks again within one changes nothing. */
+static uint64_t expiry(const struct pg_dns *dns, uint32_t ttl)
+{
+	const struct pg_dns_settings *settings = &dns->environment->settings.dns;
+	const unsigned int floor = settings->floor_s;
+	const uint64_t seconds = (uint64_t)(ttl > floor ? ttl : floor) + settings->grace_s;
+
+	return (pg_boottime_ns() / PG_NSEC_PER_SEC + seconds + 1) * PG_NSEC_PER_SEC;
 }
 
 int pg_learning_commit(void *userdata, const char *name, const struct pg_addr *addr, uint32_t ttl)
 {
 	struct pg_dns *dns = userdata;
 	const struct pg_content *contents[] = {dns->environment->content, dns->environment->next};
-	const struct pg_dns_settings *settings = &dns->environment->settings.dns;
-	const unsigned int floor = settings->floor_s;
-	const uint64_t seconds = (uint64_t)(ttl > floor ? ttl : floor) + settings->grace_s;
-	const uint64_t expires = pg_boottime_ns() + seconds * PG_NSEC_PER_SEC;
+	const uint64_t expires = expiry(dns, ttl);
 	int error = 0;
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(contents) && !error; i++)
@@ -204,13 +223,13 @@ int pg_learning_commit(void *userdata, const char *name, const struct pg_addr *a
 int pg_learning_add_fixed(struct pg_dns *dns, struct pg_content *content, const char *name,
 			  const struct pg_addr *addr, struct pg_error *err)
 {
-	const unsigned int lists = pg_name_index_find(content->names->index, name).lists;
+	const struct pg_learned_teacher teacher = pg_quota_teacher(content->names->index, name);
 
-	if (!lists)
+	if (!teacher.lists)
 		return 0;
 	if (!pg_addr_is_learnable(addr)) {
 		warn_unlearnable(dns, name, addr);
 		return 0;
 	}
-	return add(dns, content, lists, name, addr, UINT64_MAX, err);
+	return add(dns, content, &teacher, addr, UINT64_MAX, err);
 }

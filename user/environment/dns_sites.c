@@ -18,12 +18,18 @@
 #include "members.h"
 
 /* 127.77.0.0/16: a part of loopback that nobody uses by habit. */
-#define LISTENER_NET 0x7f4d0000U
-/* Ports above the usual range of ephemeral ones (net.ipv4.ip_local_port_range). */
-#define PORT_FIRST   61000U
-#define PORT_COUNT   4000U
-/* With that many Environments in one namespace, chance would need more tries. */
-#define OPEN_TRIES   64
+#define LISTENER_NET   0x7f4d0000U
+/* Ports above the usual range of ephemeral ones (net.ipv4.ip_local_port_range), and, if chance
+ * finds none there, all that need no privilege: a neighbour in the namespace could hold the former.
+ */
+#define PORT_FIRST     61000U
+#define PORT_COUNT     4000U
+#define PORT_ANY_FIRST 1024U
+#define PORT_ANY_COUNT 64512U
+/* Of each kind. */
+#define OPEN_TRIES     32
+/* Messages about single namespaces; a workload could cause any number. */
+#define MESSAGES_MAX   10
 
 /* A namespace whose listener is destroyed again and again is not served faster than this. */
 #define REOPEN_NS (1 * PG_NSEC_PER_SEC)
@@ -77,11 +83,19 @@ static void close_listener(struct pg_site *site)
 			declare_served(other);
 }
 
+static void warn(struct pg_dns *dns, const char *code, struct pg_error *err)
+{
+	if (dns->told_sites++ >= MESSAGES_MAX)
+		return;
+	pg_error_prefix(err, "DNS of %s%s", dns->environment->record.name,
+			dns->told_sites == MESSAGES_MAX ? " (further ones are not reported)" : "");
+	pg_host_warn(dns->environment->host, code, err->text);
+}
+
 static void warn_site(struct pg_site *site, const char *code, struct pg_error *err)
 {
-	pg_error_prefix(err, "DNS in the network namespace %" PRIu64 " of %s", site->inode,
-			site->dns->environment->record.name);
-	pg_host_warn(site->dns->environment->host, code, err->text);
+	pg_error_prefix(err, "in the network namespace %" PRIu64, site->inode);
+	warn(site->dns, code, err);
 }
 
 static int process_listener(void *userdata, struct pg_error *err)
@@ -196,7 +210,7 @@ struct pg_site *pg_sites_home(const struct pg_dns *dns)
 
 /* An endpoint of the Environment's own: others in the namespace, Environments among them, have
  * theirs. */
-static int choose_endpoints(struct pg_header *header, struct pg_error *err)
+static int choose_endpoints(struct pg_header *header, bool any_port, struct pg_error *err)
 {
 	static const uint8_t loopback6[16] = {[15] = 1};
 	struct {
@@ -207,7 +221,8 @@ static int choose_endpoints(struct pg_header *header, struct pg_error *err)
 		return pg_fail_errno(err, -errno, "drawing a random port");
 	/* Neither the network's own address nor its broadcast. */
 	random.host = (uint16_t)(random.host % 0xfffe + 1);
-	random.port = (uint16_t)(PORT_FIRST + random.port % PORT_COUNT);
+	random.port = (uint16_t)(any_port ? PORT_ANY_FIRST + random.port % PORT_ANY_COUNT
+					  : PORT_FIRST + random.port % PORT_COUNT);
 	header->listener[0] = (struct pg_endpoint){
 		.addr = pg_addr_from_v4(htonl(LISTENER_NET + random.host)),
 		.port = htons(random.port),
@@ -264,8 +279,8 @@ int pg_sites_start(struct pg_dns *dns, struct pg_error *err)
 	struct pg_site *home = pg_sites_home(dns);
 	int error = -EADDRINUSE;
 
-	for (int i = 0; i < OPEN_TRIES && error == -EADDRINUSE; i++) {
-		error = choose_endpoints(&dns->environment->header, err);
+	for (int i = 0; i < 2 * OPEN_TRIES && error == -EADDRINUSE; i++) {
+		error = choose_endpoints(&dns->environment->header, i >= OPEN_TRIES, err);
 		if (!error)
 			error = open_listener(home, true, err);
 	}
@@ -343,7 +358,7 @@ static void open_missing(struct pg_dns *dns, const struct pg_members *members)
 		struct pg_error err = {};
 
 		if (!site && add_site(dns, namespace->fd, &site, &err) && !dns->told_refused) {
-			pg_host_warn(dns->environment->host, "listener_refused", err.text);
+			warn(dns, "listener_refused", &err);
 			dns->told_refused = true;
 		}
 		if (site)
@@ -415,22 +430,31 @@ static struct pg_site *site_of(const struct pg_dns *dns, uint64_t cookie, uint64
 	return fresh;
 }
 
+/* Set anew at each event, the timer could be put off for ever, and with it all other tending. */
+static void hurry(struct pg_dns *dns)
+{
+	struct pg_error err = {};
+
+	if (dns->hurried)
+		return;
+	dns->hurried = true;
+	/* The regular tending is a second away at most, and clients ask again. */
+	if (pg_timer_set(dns->timer_fd, SERVE_NS, PG_NSEC_PER_SEC, &err))
+		warn(dns, "listener_refused", &err);
+}
+
 void pg_dns_serve(struct pg_dns *dns)
 {
 	pg_automembers struct pg_members members = {};
 	const uint64_t now = pg_monotonic_ns();
+	uint64_t took;
 
 	if (!dns->unserved)
 		return;
-	if (now - dns->served_at < SERVE_NS) {
-		/* The regular tending is a second away at most, and clients ask again. */
-		struct pg_error err = {};
-
-		if (pg_timer_set(dns->timer_fd, SERVE_NS, PG_NSEC_PER_SEC, &err))
-			pg_host_warn(dns->environment->host, "listener_refused", err.text);
+	if (now < dns->serve_at) {
+		hurry(dns);
 		return;
 	}
-	dns->served_at = now;
 	dns->unserved = false;
 	if (!pg_places_collect(dns->environment, &members))
 		open_missing(dns, &members);
@@ -442,4 +466,7 @@ void pg_dns_serve(struct pg_dns *dns)
 			pg_dns_ask(dns, site, &parked->peer, false, parked->data, parked->size);
 	}
 	dns->parked_count = 0;
+	/* Half of the time at most, however many processes there are. */
+	took = pg_monotonic_ns() - now;
+	dns->serve_at = now + took + (took > SERVE_NS ? took : SERVE_NS);
 }

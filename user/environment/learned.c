@@ -7,10 +7,8 @@
 #include "base/clock.h"
 #include "learned_book.h"
 
-/* References (names of an address) at most, for each address that there is room for. */
+/* References at most, for each address that there is room for. */
 #define REFERENCES_PER_ADDRESS 4
-/* Names of an address remembered only to tell that it is shared: one of two is another than any. */
-#define SEEN_NAMES_MAX	       2
 /* All is numbered with 32 bits. */
 #define CAPACITY_MAX	       (1U << 28)
 
@@ -20,11 +18,23 @@ static const struct pg_learned_world real_world = {
 	.remove = pg_learned_remove,
 };
 
+static int copy_quotas(struct pg_learned_book *book)
+{
+	const size_t count = book->options.owner_count;
+
+	book->owners = calloc(count ? count : 1, sizeof(*book->owners));
+	if (!book->owners)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		book->owners[i].quota = book->options.quotas[i];
+	return 0;
+}
+
 int pg_learned_book_new_in(const struct pg_learned_world *world,
 			   const struct pg_learned_options *options,
 			   struct pg_learned_book **ret_book, struct pg_error *err)
 {
-	struct pg_learned_book *book;
+	PG_CLEANUP(pg_learned_book_freep) struct pg_learned_book *book = NULL;
 
 	if (!options->capacity || options->capacity > CAPACITY_MAX ||
 	    options->list_count > PG_NAME_LISTS_MAX)
@@ -34,6 +44,9 @@ int pg_learned_book_new_in(const struct pg_learned_world *world,
 	if (!book)
 		return pg_fail(err, -ENOMEM, "not enough memory for the book of addresses");
 	book->options = *options;
+	if (copy_quotas(book) < 0)
+		return pg_fail(err, -ENOMEM, "not enough memory for the quotas of %zu names",
+			       options->owner_count);
 	for (size_t i = 0; i < options->list_count; i++) {
 		book->lists[i] = options->lists[i];
 		if (book->lists[i])
@@ -41,11 +54,8 @@ int pg_learned_book_new_in(const struct pg_learned_world *world,
 	}
 	book->world = *world;
 	book->swept = world->now() / PG_NSEC_PER_SEC;
-	book->seen = book->draining = PG_STORE_NONE;
-	for (size_t i = 0; i < PG_BOOK_WHEEL_PLACES; i++)
-		book->wheel[i] = PG_STORE_NONE;
 	pg_store_init(&book->store, options->list_count);
-	*ret_book = book;
+	*ret_book = PG_TAKE_PTR(book);
 	return 0;
 }
 
@@ -60,12 +70,18 @@ void pg_learned_book_free(struct pg_learned_book *book)
 	if (!book)
 		return;
 	pg_store_clear(&book->store);
+	free(book->owners);
 	free(book);
 }
 
 size_t pg_learned_book_count(const struct pg_learned_book *book)
 {
 	return book->store.addresses.live;
+}
+
+bool pg_learned_book_is_behind(const struct pg_learned_book *book)
+{
+	return book->behind;
 }
 
 /* Where a reference is by time; NULL: it never expires. */
@@ -94,31 +110,47 @@ static void unlink_by_time(struct pg_learned_book *book, uint32_t item)
 		pg_store_unlink(&book->store, PG_STORE_BY_TIME, place, item);
 }
 
-/* Taught again: the latest of those only seen, and never earlier. */
-static void renew(struct pg_learned_book *book, uint32_t item, uint64_t expires)
+void pg_book_renew(struct pg_learned_book *book, uint32_t item, uint64_t expires)
 {
 	struct pg_store_reference *reference = pg_store_reference(&book->store, item);
 
+	if (reference->lists && expires <= reference->expires)
+		return;
 	unlink_by_time(book, item);
 	if (expires > reference->expires)
 		reference->expires = expires;
 	link_by_time(book, item);
 }
 
-static void add_reference(struct pg_learned_book *book, uint32_t address, uint32_t name,
-			  uint32_t lists, uint64_t expires)
+void pg_book_add_reference(struct pg_learned_book *book, const struct pg_store_reference *reference)
 {
-	link_by_time(book, pg_store_add_reference(&book->store, address, name, lists, expires));
-	if (!lists)
+	const uint32_t item = pg_store_add_reference(&book->store, reference);
+
+	link_by_time(book, item);
+	if (!reference->lists) {
 		book->seen_count++;
+		return;
+	}
+	book->owners[reference->owner].count++;
+	pg_store_push(&book->store, PG_STORE_BY_OWNER, &book->owners[reference->owner].references,
+		      item);
 }
 
 void pg_book_drop_reference(struct pg_learned_book *book, uint32_t item)
 {
+	const struct pg_store_reference reference = *pg_store_reference(&book->store, item);
+
 	unlink_by_time(book, item);
-	if (!pg_store_reference(&book->store, item)->lists)
+	if (reference.lists) {
+		book->owners[reference.owner].count--;
+		pg_store_unlink(&book->store, PG_STORE_BY_OWNER,
+				&book->owners[reference.owner].references, item);
+	} else {
 		book->seen_count--;
+	}
 	pg_store_drop_reference(&book->store, item);
+	if (!reference.lists && !pg_store_name(&book->store, reference.name)->references)
+		pg_store_drop_name(&book->store, reference.name);
 }
 
 void pg_book_drop_address_if_empty(struct pg_learned_book *book, uint32_t item)
@@ -129,20 +161,12 @@ void pg_book_drop_address_if_empty(struct pg_learned_book *book, uint32_t item)
 		pg_store_drop_address(&book->store, item);
 }
 
-void pg_book_drop_name_if_empty(struct pg_learned_book *book, uint32_t item)
+void pg_book_drop_reference_and_address(struct pg_learned_book *book, uint32_t item)
 {
-	if (pg_store_name(&book->store, item)->references == PG_STORE_NONE)
-		pg_store_drop_name(&book->store, item);
-}
-
-void pg_book_drop_reference_and_ends(struct pg_learned_book *book, uint32_t item)
-{
-	const struct pg_store_reference *reference = pg_store_reference(&book->store, item);
-	const uint32_t address = reference->address, name = reference->name;
+	const uint32_t address = pg_store_reference(&book->store, item)->address;
 
 	pg_book_drop_reference(book, item);
 	pg_book_drop_address_if_empty(book, address);
-	pg_book_drop_name_if_empty(book, name);
 }
 
 void pg_book_drain(struct pg_learned_book *book, uint32_t item)
@@ -156,15 +180,7 @@ void pg_book_drain(struct pg_learned_book *book, uint32_t item)
 	book->draining = item;
 }
 
-/* Lets the name go that has been only seen for longest. */
-static void evict_seen(struct pg_learned_book *book)
-{
-	const struct pg_store_reference *latest = pg_store_reference(&book->store, book->seen);
-
-	pg_book_drop_reference_and_ends(book, latest->links[PG_STORE_BY_TIME].prev);
-}
-
-static bool has_room(const struct pg_learned_book *book, bool for_address)
+bool pg_book_has_room(const struct pg_learned_book *book, bool for_address)
 {
 	const struct pg_store *store = &book->store;
 
@@ -174,111 +190,18 @@ static bool has_room(const struct pg_learned_book *book, bool for_address)
 
 /* What is there already of an addition. */
 struct found {
-	uint32_t address, name, reference;
+	uint32_t address, reference;
 };
 
-static struct found look_up(const struct pg_learned_book *book, uint32_t lists, const char *name,
-			    const struct pg_addr *addr)
+static struct found look_up(const struct pg_learned_book *book,
+			    const struct pg_learned_teacher *teacher, const struct pg_addr *addr)
 {
-	struct found found = {
-		.address = pg_store_find_address(&book->store, addr),
-		.name = pg_store_find_name(&book->store, name),
-		.reference = PG_STORE_NONE,
-	};
+	struct found found = {.address = pg_store_find_address(&book->store, addr)};
 
-	if (found.address != PG_STORE_NONE && found.name != PG_STORE_NONE)
-		found.reference =
-			pg_store_find_reference(&book->store, found.address, found.name, lists);
+	if (found.address != PG_STORE_NONE)
+		found.reference = pg_store_find_taught(&book->store, found.address, teacher->owner,
+						       teacher->lists);
 	return found;
-}
-
-/* What has not expired and links another name to the address; allowed: one that lists have. */
-static uint32_t find_other(const struct pg_learned_book *book, uint32_t address, uint32_t name,
-			   bool allowed)
-{
-	const uint64_t now = book->world.now();
-
-	for (uint32_t i = pg_store_address(&book->store, address)->references; i != PG_STORE_NONE;
-	     i = pg_store_next(&book->store, PG_STORE_BY_ADDRESS, i)) {
-		const struct pg_store_reference *reference = pg_store_reference(&book->store, i);
-
-		if (reference->name != name && reference->expires > now &&
-		    (reference->lists || !allowed))
-			return i;
-	}
-	return PG_STORE_NONE;
-}
-
-/* The address is one of an allowed name and of another. What was only seen has told its tale. */
-static void tell_shared(struct pg_learned_book *book, uint32_t item, const char *name,
-			const char *other)
-{
-	struct pg_store_address *address = pg_store_address(&book->store, item);
-
-	address->told = true;
-	if (book->options.shared)
-		book->options.shared(book->options.userdata, &address->addr, name, other);
-	for (uint32_t i = address->references, next; i != PG_STORE_NONE; i = next) {
-		next = pg_store_next(&book->store, PG_STORE_BY_ADDRESS, i);
-		if (!pg_store_reference(&book->store, i)->lists)
-			pg_book_drop_reference_and_ends(book, i);
-	}
-}
-
-static const char *name_of(const struct pg_learned_book *book, uint32_t reference)
-{
-	return pg_store_name(&book->store, pg_store_reference(&book->store, reference)->name)->text;
-}
-
-static unsigned int count_seen(const struct pg_learned_book *book, uint32_t address)
-{
-	unsigned int count = 0;
-
-	for (uint32_t i = pg_store_address(&book->store, address)->references;
-	     i != PG_STORE_NONE && count < SEEN_NAMES_MAX;
-	     i = pg_store_next(&book->store, PG_STORE_BY_ADDRESS, i))
-		count += !pg_store_reference(&book->store, i)->lists;
-	return count;
-}
-
-/* An addition without lists. */
-static void remember(struct pg_learned_book *book, const char *name, const struct pg_addr *addr,
-		     uint64_t expires)
-{
-	struct found found = look_up(book, 0, name, addr);
-	uint32_t allowed;
-
-	if (found.address != PG_STORE_NONE) {
-		if (pg_store_address(&book->store, found.address)->told)
-			return;
-		allowed = find_other(book, found.address, found.name, true);
-		if (allowed != PG_STORE_NONE) {
-			tell_shared(book, found.address, name_of(book, allowed), name);
-			return;
-		}
-	}
-	if (found.reference != PG_STORE_NONE) {
-		renew(book, found.reference, expires);
-		return;
-	}
-	if (found.address != PG_STORE_NONE && count_seen(book, found.address) == SEEN_NAMES_MAX)
-		return;
-	while (book->seen_count >= book->options.capacity ||
-	       !has_room(book, found.address == PG_STORE_NONE)) {
-		if (book->seen == PG_STORE_NONE)
-			return;
-		evict_seen(book);
-		found = look_up(book, 0, name, addr);
-	}
-	if (pg_store_reserve(&book->store) < 0)
-		return;
-	if (found.name == PG_STORE_NONE)
-		found.name = pg_store_add_name(&book->store, name);
-	if (found.name == PG_STORE_NONE)
-		return;
-	if (found.address == PG_STORE_NONE)
-		found.address = pg_store_add_address(&book->store, addr);
-	add_reference(book, found.address, found.name, 0, expires);
 }
 
 /* Puts back into the kernel what the book says of the address (NULL: nothing) in the lists. */
@@ -337,88 +260,106 @@ static void note_expiry(struct pg_store_address *address, uint32_t lists, uint64
 	address->lists |= lists;
 }
 
-static int find_room(struct pg_learned_book *book, uint32_t lists, const char *name,
+static int find_room(struct pg_learned_book *book, const struct pg_learned_teacher *teacher,
 		     const struct pg_addr *addr, struct found *ret_found, struct pg_error *err)
 {
-	struct found found = look_up(book, lists, name, addr);
+	const struct pg_book_owner *owner = &book->owners[teacher->owner];
+	struct found found = look_up(book, teacher, addr);
 
+	if (found.reference == PG_STORE_NONE && owner->count >= owner->quota)
+		return pg_fail(err, -EDQUOT,
+			       "all room for addresses of %s is in use (%u of %zu for all names)",
+			       book->options.owner_text(book->options.userdata, teacher->owner),
+			       owner->quota, book->options.capacity);
 	while (found.reference == PG_STORE_NONE &&
-	       !has_room(book, found.address == PG_STORE_NONE)) {
-		if (book->seen == PG_STORE_NONE)
+	       !pg_book_has_room(book, found.address == PG_STORE_NONE)) {
+		if (!pg_book_evict_seen(book))
 			return pg_fail(err, -ENOSPC,
-				       "all room for learned addresses is in use (%u of %zu"
-				       " addresses, known by %u names)",
-				       book->store.addresses.live, book->options.capacity,
-				       book->store.names.live);
-		evict_seen(book);
-		found = look_up(book, lists, name, addr);
+				       "all room for learned addresses is in use (%u of %zu)",
+				       book->store.addresses.live, book->options.capacity);
+		found = look_up(book, teacher, addr);
 	}
 	if (pg_store_reserve(&book->store) < 0)
-		return -ENOMEM;
-	if (found.name == PG_STORE_NONE)
-		found.name = pg_store_add_name(&book->store, name);
-	if (found.name == PG_STORE_NONE)
 		return -ENOMEM;
 	*ret_found = found;
 	return 0;
 }
 
+/* The entry's names have taught the address before; is it the same name now? */
+static void renew_taught(struct pg_learned_book *book, uint32_t item,
+			 const struct pg_learned_teacher *teacher, uint64_t expires)
+{
+	const uint32_t name = pg_store_hash_name(&book->store, teacher->name);
+	struct pg_store_reference *reference = pg_store_reference(&book->store, item);
+
+	if (reference->name != name && reference->expires > book->world.now() &&
+	    !pg_store_address(&book->store, reference->address)->told)
+		pg_book_tell_shared(book, reference->address, teacher->name,
+				    book->options.owner_text(book->options.userdata,
+							     teacher->owner));
+	reference->name = name;
+	pg_book_renew(book, item, expires);
+}
+
 /* An addition with lists. */
-static int learn(struct pg_learned_book *book, uint32_t lists, const char *name,
+static int learn(struct pg_learned_book *book, const struct pg_learned_teacher *teacher,
 		 const struct pg_addr *addr, uint64_t expires, struct pg_error *err)
 {
 	struct pg_store_address *address = NULL;
 	struct found found = {};
-	uint32_t other;
-	int error = find_room(book, lists, name, addr, &found, err);
+	int error = find_room(book, teacher, addr, &found, err);
 
 	if (error)
 		return error;
 	if (found.address != PG_STORE_NONE)
 		address = pg_store_address(&book->store, found.address);
-	error = put_all(book, address, addr, lists, expires, err);
-	if (error) {
-		pg_book_drop_name_if_empty(book, found.name);
+	error = put_all(book, address, addr, teacher->lists, expires, err);
+	if (error)
 		return error;
-	}
 	if (!address) {
 		found.address = pg_store_add_address(&book->store, addr);
 		address = pg_store_address(&book->store, found.address);
 	}
-	note_expiry(address, lists, expires);
+	note_expiry(address, teacher->lists, expires);
 	if (found.reference != PG_STORE_NONE) {
-		renew(book, found.reference, expires);
+		renew_taught(book, found.reference, teacher, expires);
 		return 0;
 	}
-	add_reference(book, found.address, found.name, lists, expires);
-	if (address->told)
-		return 0;
-	other = find_other(book, found.address, found.name, false);
-	if (other != PG_STORE_NONE)
-		tell_shared(book, found.address, name, name_of(book, other));
+	pg_book_look_for_shared(book, found.address, teacher->name);
+	pg_book_add_reference(book, &(struct pg_store_reference){
+					    .expires = expires,
+					    .lists = teacher->lists,
+					    .address = found.address,
+					    .owner = teacher->owner,
+					    .name = pg_store_hash_name(&book->store, teacher->name),
+				    });
 	return 0;
 }
 
-int pg_learned_book_add(struct pg_learned_book *book, unsigned int lists, const char *name,
+int pg_learned_book_add(struct pg_learned_book *book, const struct pg_learned_teacher *teacher,
 			const struct pg_addr *addr, uint64_t expires, struct pg_error *err)
 {
+	struct pg_learned_teacher known = *teacher;
 	const uint64_t now = book->world.now();
 	char text[PG_ADDR_TEXT];
 	int error;
 
-	if ((uint64_t)lists >> book->options.list_count)
-		return pg_fail(err, -EINVAL, "no lists %#x of learned addresses, but %zu", lists,
-			       book->options.list_count);
+	if ((uint64_t)teacher->lists >> book->options.list_count ||
+	    (teacher->lists && teacher->owner >= book->options.owner_count))
+		return pg_fail(err, -EINVAL,
+			       "no lists %#x of learned addresses, but %zu; no entry %u, but %zu",
+			       teacher->lists, book->options.list_count, teacher->owner,
+			       book->options.owner_count);
 	/* A list that knows no name but localhost has no table, and learns nothing. */
-	lists &= book->lists_there;
+	known.lists &= book->lists_there;
 	/* The wheel has no past. */
 	if (expires < now)
 		expires = now;
-	if (!lists) {
-		remember(book, name, addr, expires);
+	if (!known.lists) {
+		pg_book_remember(book, known.name, addr, expires);
 		return 0;
 	}
-	error = learn(book, lists, name, addr, expires, err);
+	error = learn(book, &known, addr, expires, err);
 	if (error == -ENOMEM)
 		return pg_fail(err, error, "not enough memory to learn %s",
 			       pg_addr_format(addr, text));
@@ -469,21 +410,16 @@ static void let_go(struct pg_learned_book *book, uint32_t item, uint32_t lists, 
 	}
 }
 
-void pg_learned_book_forget(struct pg_learned_book *book, const char *name)
+void pg_learned_book_forget(struct pg_learned_book *book, uint32_t owner)
 {
-	const uint32_t owner = pg_store_find_name(&book->store, name);
 	const uint64_t now = book->world.now();
 
-	if (owner == PG_STORE_NONE)
-		return;
-	for (uint32_t i = pg_store_name(&book->store, owner)->references, next; i != PG_STORE_NONE;
-	     i = next) {
+	for (uint32_t i = book->owners[owner].references, next; i != PG_STORE_NONE; i = next) {
 		const struct pg_store_reference gone = *pg_store_reference(&book->store, i);
 
-		next = gone.links[PG_STORE_BY_NAME].next;
+		next = gone.links[PG_STORE_BY_OWNER].next;
 		pg_book_drop_reference(book, i);
 		let_go(book, gone.address, gone.lists, gone.expires, now);
 		pg_book_drop_address_if_empty(book, gone.address);
 	}
-	pg_book_drop_name_if_empty(book, owner);
 }

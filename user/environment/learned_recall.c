@@ -2,18 +2,15 @@
 /* A book that begins with what the kernel's tables say, or with what another book says. */
 #include "learned.h"
 
-#include <errno.h>
-
 #include "learned_book.h"
 
-/* Who taught it is not known any more. No name that is asked for is empty. */
-#define UNKNOWN ""
-
-int pg_learned_book_recall(struct pg_learned_book *book, unsigned int list,
+int pg_learned_book_recall(struct pg_learned_book *book, unsigned int list, uint32_t owner,
 			   const struct pg_addr *addr, uint64_t expires, struct pg_error *err)
 {
+	/* Who taught it is not known any more. */
+	const struct pg_learned_teacher teacher = {.name = "", .lists = 1U << list, .owner = owner};
 	uint32_t item;
-	int error = pg_learned_book_add(book, 1U << list, UNKNOWN, addr, expires, err);
+	int error = pg_learned_book_add(book, &teacher, addr, expires, err);
 
 	if (error)
 		return error;
@@ -24,20 +21,19 @@ int pg_learned_book_recall(struct pg_learned_book *book, unsigned int list,
 	return 0;
 }
 
-static int visit_name(const struct pg_learned_book *book, uint32_t item,
-		      pg_learned_book_visitor visit, void *userdata)
+static int visit_owner(const struct pg_learned_book *book, uint32_t owner,
+		       pg_learned_book_visitor visit, void *userdata)
 {
-	const struct pg_store_name *name = pg_store_name(&book->store, item);
 	const uint64_t now = book->world.now();
 	int error;
 
-	for (uint32_t i = name->references; i != PG_STORE_NONE;
-	     i = pg_store_next(&book->store, PG_STORE_BY_NAME, i)) {
+	for (uint32_t i = book->owners[owner].references; i != PG_STORE_NONE;
+	     i = pg_store_next(&book->store, PG_STORE_BY_OWNER, i)) {
 		const struct pg_store_reference *reference = pg_store_reference(&book->store, i);
 
-		if (!reference->lists || reference->expires <= now)
+		if (reference->expires <= now)
 			continue;
-		error = visit(userdata, name->text,
+		error = visit(userdata, owner,
 			      &pg_store_address(&book->store, reference->address)->addr,
 			      reference->expires);
 		if (error)
@@ -49,11 +45,9 @@ static int visit_name(const struct pg_learned_book *book, uint32_t item,
 int pg_learned_book_visit(const struct pg_learned_book *book, pg_learned_book_visitor visit,
 			  void *userdata)
 {
-	const struct pg_hash_table *names = &book->store.by_text;
 	int error = 0;
 
-	for (size_t i = 0; i < names->size && !error; i++)
-		if (names->places[i].item)
-			error = visit_name(book, names->places[i].item - 1, visit, userdata);
+	for (uint32_t i = 0; i < book->options.owner_count && !error; i++)
+		error = visit_owner(book, i, visit, userdata);
 	return error;
 }

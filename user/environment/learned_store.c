@@ -48,11 +48,12 @@ void pg_store_init(struct pg_store *store, size_t list_count)
 {
 	*store = (struct pg_store){
 		.addresses = {.size = sizeof(struct pg_store_address) +
-				      list_count * sizeof(uint64_t),
-			      .free = PG_STORE_NONE},
-		.names = {.size = sizeof(struct pg_store_name), .free = PG_STORE_NONE},
-		.references = {.size = sizeof(struct pg_store_reference), .free = PG_STORE_NONE},
+				      list_count * sizeof(uint64_t)},
+		.names = {.size = sizeof(struct pg_store_name)},
+		.references = {.size = sizeof(struct pg_store_reference)},
 	};
+	/* The first is none. */
+	store->addresses.used = store->names.used = store->references.used = 1;
 	pg_hash_key_make(&store->key);
 }
 
@@ -67,6 +68,7 @@ void pg_store_clear(struct pg_store *store)
 	}
 	pg_hash_table_clear(&store->by_addr);
 	pg_hash_table_clear(&store->by_text);
+	pg_hash_table_clear(&store->by_holding);
 	free(store->addresses.items);
 	free(store->names.items);
 	free(store->references.items);
@@ -76,7 +78,8 @@ int pg_store_reserve(struct pg_store *store)
 {
 	if (slab_reserve(&store->addresses) < 0 || slab_reserve(&store->names) < 0 ||
 	    slab_reserve(&store->references) < 0 || pg_hash_table_reserve(&store->by_addr, 1) < 0 ||
-	    pg_hash_table_reserve(&store->by_text, 1) < 0)
+	    pg_hash_table_reserve(&store->by_text, 1) < 0 ||
+	    pg_hash_table_reserve(&store->by_holding, 1) < 0)
 		return -ENOMEM;
 	return 0;
 }
@@ -113,24 +116,55 @@ uint32_t pg_store_find_name(const struct pg_store *store, const char *text)
 	return PG_STORE_NONE;
 }
 
-uint32_t pg_store_find_reference(const struct pg_store *store, uint32_t address, uint32_t name,
-				 uint32_t lists)
+uint32_t pg_store_hash_name(const struct pg_store *store, const char *text)
 {
-	uint32_t a = pg_store_address(store, address)->references;
-	uint32_t n = pg_store_name(store, name)->references;
+	return (uint32_t)hash_text(store, text);
+}
 
-	while (a != PG_STORE_NONE && n != PG_STORE_NONE) {
-		const struct pg_store_reference *of_address = pg_store_reference(store, a);
-		const struct pg_store_reference *of_name = pg_store_reference(store, n);
+/* What tells references apart. */
+struct holding {
+	uint32_t address, lists;
+	uint32_t holder; /* the entry, or the name */
+};
 
-		if (of_address->name == name && of_address->lists == lists)
-			return a;
-		if (of_name->address == address && of_name->lists == lists)
-			return n;
-		a = of_address->links[PG_STORE_BY_ADDRESS].next;
-		n = of_name->links[PG_STORE_BY_NAME].next;
+static struct holding holding_of(const struct pg_store_reference *reference)
+{
+	return (struct holding){
+		.address = reference->address,
+		.lists = reference->lists,
+		.holder = reference->lists ? reference->owner : reference->name,
+	};
+}
+
+static uint64_t hash_holding(const struct pg_store *store, const struct holding *holding)
+{
+	return pg_hash(&store->key, holding, sizeof(*holding));
+}
+
+static uint32_t find_reference(const struct pg_store *store, const struct holding *wanted)
+{
+	const uint64_t hash = hash_holding(store, wanted);
+	uint32_t item;
+
+	for (size_t cursor = 0; pg_hash_table_next(&store->by_holding, hash, &cursor, &item);) {
+		const struct holding found = holding_of(pg_store_reference(store, item));
+
+		if (found.address == wanted->address && found.lists == wanted->lists &&
+		    found.holder == wanted->holder)
+			return item;
 	}
 	return PG_STORE_NONE;
+}
+
+uint32_t pg_store_find_taught(const struct pg_store *store, uint32_t address, uint32_t owner,
+			      uint32_t lists)
+{
+	return find_reference(store, &(struct holding){address, lists, owner});
+}
+
+uint32_t pg_store_find_seen(const struct pg_store *store, uint32_t address, uint32_t name)
+{
+	return find_reference(store, &(struct holding){address, 0, name});
 }
 
 uint32_t pg_store_add_address(struct pg_store *store, const struct pg_addr *addr)
@@ -139,7 +173,6 @@ uint32_t pg_store_add_address(struct pg_store *store, const struct pg_addr *addr
 	struct pg_store_address *address = pg_store_address(store, item);
 
 	address->addr = *addr;
-	address->references = address->next = PG_STORE_NONE;
 	pg_hash_table_add(&store->by_addr, hash_addr(store, addr), item);
 	return item;
 }
@@ -153,37 +186,39 @@ uint32_t pg_store_add_name(struct pg_store *store, const char *text)
 	if (!copy)
 		return PG_STORE_NONE;
 	item = slab_take(&store->names);
-	*pg_store_name(store, item) = (struct pg_store_name){.text = copy,
-							     .references = PG_STORE_NONE,
-							     .hash = (uint32_t)hash};
+	*pg_store_name(store, item) = (struct pg_store_name){.text = copy, .hash = (uint32_t)hash};
 	pg_hash_table_add(&store->by_text, hash, item);
 	return item;
 }
 
-uint32_t pg_store_add_reference(struct pg_store *store, uint32_t address, uint32_t name,
-				uint32_t lists, uint64_t expires)
+uint32_t pg_store_add_reference(struct pg_store *store, const struct pg_store_reference *reference)
 {
+	const struct holding holding = holding_of(reference);
 	const uint32_t item = slab_take(&store->references);
-	struct pg_store_reference *reference = pg_store_reference(store, item);
+	struct pg_store_address *address = pg_store_address(store, reference->address);
 
-	reference->expires = expires;
-	reference->lists = lists;
-	reference->address = address;
-	reference->name = name;
-	pg_store_push(store, PG_STORE_BY_ADDRESS, &pg_store_address(store, address)->references,
-		      item);
-	pg_store_push(store, PG_STORE_BY_NAME, &pg_store_name(store, name)->references, item);
+	*pg_store_reference(store, item) = *reference;
+	pg_store_push(store, PG_STORE_BY_ADDRESS, &address->references, item);
+	pg_hash_table_add(&store->by_holding, hash_holding(store, &holding), item);
+	if (!reference->lists) {
+		address->seen++;
+		pg_store_name(store, reference->name)->references++;
+	}
 	return item;
 }
 
 void pg_store_drop_reference(struct pg_store *store, uint32_t item)
 {
 	const struct pg_store_reference *reference = pg_store_reference(store, item);
+	const struct holding holding = holding_of(reference);
+	struct pg_store_address *address = pg_store_address(store, reference->address);
 
-	pg_store_unlink(store, PG_STORE_BY_ADDRESS,
-			&pg_store_address(store, reference->address)->references, item);
-	pg_store_unlink(store, PG_STORE_BY_NAME, &pg_store_name(store, reference->name)->references,
-			item);
+	if (!reference->lists) {
+		address->seen--;
+		pg_store_name(store, reference->name)->references--;
+	}
+	pg_hash_table_remove(&store->by_holding, hash_holding(store, &holding), item);
+	pg_store_unlink(store, PG_STORE_BY_ADDRESS, &address->references, item);
 	slab_release(&store->references, item);
 }
 

@@ -11,7 +11,9 @@
 #include "base/hash.h"
 #include "net/addr.h"
 
-#define PG_STORE_NONE UINT32_MAX
+/* Items are numbered from 1 on, so that arrays of numbers begin as zeroed memory, which costs
+ * nothing until it is used. */
+#define PG_STORE_NONE 0
 
 /* Items of one size; those let go are used again. */
 struct pg_slab {
@@ -30,38 +32,47 @@ struct pg_store_address {
 	uint32_t references; /* the first */
 	uint32_t lists;	     /* in whose tables in the kernel it is */
 	uint32_t next;	     /* of those that drain */
+	uint8_t seen;	     /* references without lists */
 	bool draining : 1;   /* is one of those */
 	bool told : 1;	     /* that it is shared */
 	bool used : 1;	     /* by an open socket */
 	uint64_t expires[];  /* what the kernel's tables say, by list */
 };
 
+/* A name that was only seen. */
 struct pg_store_name {
 	char *text;
-	uint32_t references; /* the first */
+	uint32_t references; /* how many */
 	uint32_t hash;
 };
 
 /* Lists that a reference is in. */
 enum pg_store_order {
 	PG_STORE_BY_ADDRESS,
-	PG_STORE_BY_NAME,
+	PG_STORE_BY_OWNER,
 	PG_STORE_BY_TIME,
 	PG_STORE_ORDERS
 };
 
-/* Packed: a quarter million of them in a megabyte less is worth two loads for one. */
+/*
+ * Who says that an address is that of a name: an entry, whose names may have taught it any number
+ * of times, or a name that was only seen.
+ *
+ * Packed: a quarter million of them in a megabyte less is worth two loads for one.
+ */
 struct __attribute__((packed, aligned(4))) pg_store_reference {
 	uint64_t expires;
-	uint32_t lists; /* of the name when it taught the address; 0: only seen */
-	uint32_t address, name;
+	uint32_t lists; /* of the names that taught the address; 0: only seen */
+	uint32_t address;
+	uint32_t owner; /* with lists: the entry */
+	uint32_t name;	/* with lists: hash of one that taught it; without: the name's number */
 	struct pg_store_link links[PG_STORE_ORDERS];
 };
 
 struct pg_store {
 	struct pg_slab addresses, names, references;
 	struct pg_hash_key key;
-	struct pg_hash_table by_addr, by_text;
+	struct pg_hash_table by_addr, by_text, by_holding;
 };
 
 void pg_store_init(struct pg_store *store, size_t list_count);
@@ -95,18 +106,19 @@ int pg_store_reserve(struct pg_store *store) PG_MUST_CHECK;
 /* PG_STORE_NONE: not there. */
 uint32_t pg_store_find_address(const struct pg_store *store, const struct pg_addr *addr);
 uint32_t pg_store_find_name(const struct pg_store *store, const char *text);
-/* Costs the shorter of the two's lists. */
-uint32_t pg_store_find_reference(const struct pg_store *store, uint32_t address, uint32_t name,
-				 uint32_t lists);
+/* The reference of the entry with these lists; of the name that was only seen. */
+uint32_t pg_store_find_taught(const struct pg_store *store, uint32_t address, uint32_t owner,
+			      uint32_t lists);
+uint32_t pg_store_find_seen(const struct pg_store *store, uint32_t address, uint32_t name);
+uint32_t pg_store_hash_name(const struct pg_store *store, const char *text);
 
 /* There must be room (pg_store_reserve()), and the item must not be there. */
 uint32_t pg_store_add_address(struct pg_store *store, const struct pg_addr *addr);
 uint32_t pg_store_add_name(struct pg_store *store, const char *text); /* NONE: no memory */
-/* The first of its address's and its name's; in no order of time. */
-uint32_t pg_store_add_reference(struct pg_store *store, uint32_t address, uint32_t name,
-				uint32_t lists, uint64_t expires);
+/* The first of its address's (and, without lists, one more of its name's), in no other order. */
+uint32_t pg_store_add_reference(struct pg_store *store, const struct pg_store_reference *reference);
 
-/* Also from the lists of its address and name; not by time, nor do these two go. */
+/* Also from the list of its address; neither from others, nor do address and name go. */
 void pg_store_drop_reference(struct pg_store *store, uint32_t item);
 /* Without references. */
 void pg_store_drop_address(struct pg_store *store, uint32_t item);

@@ -5,22 +5,32 @@
 #include "base/clock.h"
 #include "learned_book.h"
 
-static void drop_expired_at(struct pg_learned_book *book, uint32_t first, uint64_t now)
+/* Whether all at the place was looked at. */
+static bool drop_expired_at(struct pg_learned_book *book, uint64_t second, uint64_t now,
+			    unsigned int *left)
 {
-	for (uint32_t i = first, next; i != PG_STORE_NONE; i = next) {
+	for (uint32_t i = book->wheel[second % PG_BOOK_WHEEL_PLACES], next; i != PG_STORE_NONE;
+	     i = next) {
 		const struct pg_store_reference *reference = pg_store_reference(&book->store, i);
-		const uint32_t address = reference->address, name = reference->name;
+		const uint32_t address = reference->address;
 
 		next = reference->links[PG_STORE_BY_TIME].next;
+		/* In another round. */
+		if (reference->expires > now && reference->expires / PG_NSEC_PER_SEC != second)
+			continue;
+		if (!(*left)--) {
+			*left = 0;
+			return false;
+		}
 		if (reference->expires > now)
 			continue;
 		pg_book_drop_reference(book, i);
-		pg_book_drop_name_if_empty(book, name);
 		pg_book_drain(book, address);
 	}
+	return true;
 }
 
-static void drop_expired(struct pg_learned_book *book, uint64_t now)
+static void drop_expired(struct pg_learned_book *book, uint64_t now, unsigned int *left)
 {
 	const uint64_t second = now / PG_NSEC_PER_SEC;
 	uint64_t at = book->swept;
@@ -28,9 +38,11 @@ static void drop_expired(struct pg_learned_book *book, uint64_t now)
 	/* Once around is everything. */
 	if (second - at >= PG_BOOK_WHEEL_PLACES)
 		at = second - PG_BOOK_WHEEL_PLACES + 1;
-	for (; at <= second; at++)
-		drop_expired_at(book, book->wheel[at % PG_BOOK_WHEEL_PLACES], now);
-	book->swept = second;
+	while (at <= second && drop_expired_at(book, at, now, left))
+		at++;
+	/* Not behind for what has not expired yet. */
+	book->behind = at < second;
+	book->swept = at < second ? at : second;
 }
 
 /* In order of the last time seen, not of expiry: an expired one may stay behind one that has not,
@@ -44,7 +56,7 @@ static void drop_expired_seen(struct pg_learned_book *book, uint64_t now)
 
 		if (pg_store_reference(&book->store, oldest)->expires > now)
 			return;
-		pg_book_drop_reference_and_ends(book, oldest);
+		pg_book_drop_reference_and_address(book, oldest);
 	}
 }
 
@@ -116,15 +128,20 @@ int pg_learned_book_sweep(struct pg_learned_book *book, pg_learned_collect colle
 {
 	const uint64_t now = book->world.now();
 	const size_t before = pg_learned_book_count(book);
+	unsigned int left = PG_LEARNED_SWEEP_MAX;
 	int error;
 
-	drop_expired(book, now);
+	/* What drains would only become more, and be looked at each time. */
+	if (!book->stuck)
+		drop_expired(book, now, &left);
 	if (find_draining(book, now)) {
 		error = collect(userdata, note_use, book, err);
+		book->stuck = error < 0;
 		if (error)
 			return error;
 		remove_unused(book, now);
 	}
+	book->stuck = false;
 	drop_expired_seen(book, now);
 	return (int)(before - pg_learned_book_count(book));
 }

@@ -3,6 +3,7 @@
 #include "dns.h"
 
 #include <errno.h>
+#include <string.h>
 
 static int index_names(struct pg_names *names, const struct pg_content *content,
 		       unsigned int per_minute, struct pg_error *err)
@@ -21,15 +22,53 @@ static int index_names(struct pg_names *names, const struct pg_content *content,
 				       pg_name_index_wildcards(names->index));
 }
 
-static int open_book(struct pg_names *names, struct pg_environment *environment,
-		     struct pg_content *content, struct pg_error *err)
+/* What the kernel's tables say already was taught by names that are not known any more: they are
+ * one more owner, after those of the index. */
+static uint32_t unknown_owner(const struct pg_names *names)
 {
+	return (uint32_t)pg_quota_owners(names->index);
+}
+
+static int make_quotas(struct pg_names *names, size_t addresses_max, struct pg_error *err)
+{
+	pg_autofree uint32_t *quotas = pg_quota_make(names->index, addresses_max);
+	const uint32_t owners = unknown_owner(names);
+
+	names->quotas = reallocarray(NULL, owners + 1UL, sizeof(*names->quotas));
+	if (!quotas || !names->quotas)
+		return pg_fail(err, -ENOMEM, "not enough memory for the quotas of %u names",
+			       owners);
+	memcpy(names->quotas, quotas, owners * sizeof(*quotas));
+	names->quotas[owners] = (uint32_t)addresses_max;
+	return 0;
+}
+
+static const char *owner_text(void *userdata, uint32_t owner)
+{
+	struct pg_names *names = userdata;
+
+	if (owner == unknown_owner(names))
+		return "an earlier name";
+	return pg_quota_text(names->index, owner, names->owner_text);
+}
+
+size_t pg_names_capacity(const struct pg_names *names, unsigned int list, size_t addresses_max)
+{
+	return pg_quota_capacity(names->index, names->quotas, list, addresses_max);
+}
+
+int pg_names_open_book(struct pg_content *content, struct pg_error *err)
+{
+	struct pg_names *names = content->names;
 	const struct pg_learned_options options = {
 		.lists = names->lists,
 		.list_count = content->compiled_count,
-		.capacity = environment->settings.dns.addresses_max,
+		.capacity = names->environment->settings.dns.addresses_max,
+		.quotas = names->quotas,
+		.owner_count = unknown_owner(names) + 1UL,
+		.owner_text = owner_text,
 		.shared = pg_learning_warn_shared,
-		.userdata = environment,
+		.userdata = names,
 	};
 
 	for (size_t i = 0; i < content->compiled_count; i++)
@@ -38,17 +77,19 @@ static int open_book(struct pg_names *names, struct pg_environment *environment,
 	return pg_learned_book_new(&options, &names->book, err);
 }
 
-int pg_names_new(struct pg_environment *environment, struct pg_content *content,
+int pg_names_new(struct pg_environment *environment, const struct pg_content *content,
 		 struct pg_names **ret_names, struct pg_error *err)
 {
+	const struct pg_dns_settings *settings = &environment->settings.dns;
 	struct pg_names *names = calloc(1, sizeof(*names));
 	int error;
 
 	if (!names)
 		return pg_fail(err, -ENOMEM, "not enough memory for names");
-	error = index_names(names, content, environment->settings.dns.wildcard_per_minute, err);
+	names->environment = environment;
+	error = index_names(names, content, settings->wildcard_per_minute, err);
 	if (!error)
-		error = open_book(names, environment, content, err);
+		error = make_quotas(names, settings->addresses_max, err);
 	if (error) {
 		pg_names_free(names);
 		return error;
@@ -62,13 +103,14 @@ void pg_names_free(struct pg_names *names)
 	if (!names)
 		return;
 	pg_learned_book_free(names->book);
+	free(names->quotas);
 	pg_budget_free(names->budget);
 	pg_name_index_free(names->index);
 	free(names);
 }
 
 struct recalling {
-	struct pg_learned_book *book;
+	struct pg_names *names;
 	unsigned int list;
 	struct pg_error *err;
 };
@@ -77,14 +119,15 @@ static int recall(void *userdata, const struct pg_addr *addr, uint64_t expires)
 {
 	const struct recalling *recalling = userdata;
 
-	return pg_learned_book_recall(recalling->book, recalling->list, addr, expires,
+	return pg_learned_book_recall(recalling->names->book, recalling->list,
+				      unknown_owner(recalling->names), addr, expires,
 				      recalling->err);
 }
 
 int pg_names_recall(struct pg_content *content, struct pg_error *err)
 {
 	for (unsigned int i = 0; i < content->compiled_count; i++) {
-		struct recalling recalling = {content->names->book, i, err};
+		struct recalling recalling = {content->names, i, err};
 		int error;
 
 		if (!content->compiled[i].learned.slot)
@@ -97,29 +140,32 @@ int pg_names_recall(struct pg_content *content, struct pg_error *err)
 }
 
 struct carrying {
-	const struct pg_name_index *index;
-	struct pg_learned_book *book;
+	const struct pg_names *from;
+	struct pg_names *into;
 	struct pg_error *err;
 };
 
-static int carry(void *userdata, const char *name, const struct pg_addr *addr, uint64_t expires)
+static int carry(void *userdata, uint32_t owner, const struct pg_addr *addr, uint64_t expires)
 {
 	const struct carrying *carrying = userdata;
-	const unsigned int lists = pg_name_index_find(carrying->index, name).lists;
+	struct pg_learned_teacher teacher;
+	char text[PG_OWNER_TEXT];
 
-	if (!lists)
+	if (owner == unknown_owner(carrying->from))
 		return 0;
-	return pg_learned_book_add(carrying->book, lists, name, addr, expires, carrying->err);
+	teacher = pg_quota_teacher(carrying->into->index,
+				   pg_quota_text(carrying->from->index, owner, text));
+	if (!teacher.lists)
+		return 0;
+	return pg_learned_book_add(carrying->into->book, &teacher, addr, expires, carrying->err);
 }
 
 int pg_names_carry_over(const struct pg_content *from, struct pg_content *into,
 			struct pg_error *err)
 {
-	struct carrying carrying = {.err = err};
+	struct carrying carrying = {from->names, into->names, err};
 
 	if (!from->names || !into->names)
 		return 0;
-	carrying.index = into->names->index;
-	carrying.book = into->names->book;
 	return pg_learned_book_visit(from->names->book, carry, &carrying);
 }

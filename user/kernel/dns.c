@@ -10,17 +10,26 @@
 
 #include <phasegate/abi/dns.h>
 
+int pg_dns_socket_hide(int socket_fd, struct pg_error *err)
+{
+	const uint32_t mark = PG_HIDDEN_MARK;
+
+	if (setsockopt(socket_fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
+		return pg_fail_errno(err, -errno,
+				     "marking a socket, which needs CAP_NET_ADMIN in its network"
+				     " namespace");
+	return 0;
+}
+
 int pg_dns_listener_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id,
 			 struct pg_error *err)
 {
 	const struct pg_dns_listener listener = {.env_id = env_id};
 	const int map = bpf_map__fd(kernel->skeleton->maps.pg_dns_listeners);
-	const uint32_t mark = PG_DNS_LISTENER_MARK;
 
-	if (bpf_map_update_elem(map, &socket_fd, &listener, BPF_ANY) ||
-	    setsockopt(socket_fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
+	if (bpf_map_update_elem(map, &socket_fd, &listener, BPF_ANY))
 		return pg_fail_errno(err, -errno, "marking a socket of the DNS listener");
-	return 0;
+	return pg_dns_socket_hide(socket_fd, err);
 }
 
 void pg_dns_served_add(struct pg_kernel *kernel, uint64_t env_id, uint64_t netns_cookie)

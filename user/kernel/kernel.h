@@ -135,8 +135,10 @@ int pg_host_ports_set(struct pg_kernel *kernel, const __be16 *ports, size_t coun
 int pg_host_addresses_set(struct pg_kernel *kernel, const struct pg_addr *addrs, size_t count,
 			  struct pg_error *err) PG_MUST_CHECK;
 
-/* DNS in the path (abi/dns.h): makes the socket known as the Environment's listener, to
- * the programs of other processes as a listener. */
+/* Makes the socket one that no Environment may send to, those of other processes neither. */
+int pg_dns_socket_hide(int socket_fd, struct pg_error *err) PG_MUST_CHECK;
+/* DNS in the path (abi/dns.h): makes the socket known as the Environment's listener, and hides it
+ * from all others. */
 int pg_dns_listener_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id,
 			 struct pg_error *err) PG_MUST_CHECK;
 /* Says that the Environment has a listener in the namespace with the cookie. Without it the hooks

@@ -46,6 +46,13 @@ bool pg_addr_is_loopback(const struct pg_addr *addr)
 	return pg_addr_compare(addr, &loopback6) == 0;
 }
 
+/* Where clouds serve their metadata, credentials among them, besides 169.254.169.254. */
+static bool is_metadata_v4(uint32_t addr)
+{
+	/* Alibaba Cloud; Oracle Cloud's is in 192.0.0.0/24, which no host may have (RFC 6890). */
+	return addr == 0x646464c8 || addr >> 8 == 0xc00000;
+}
+
 static bool is_learnable_v4(uint32_t addr)
 {
 	uint32_t first = addr >> 24;
@@ -53,32 +60,52 @@ static bool is_learnable_v4(uint32_t addr)
 	/* "This network" 0.0.0.0/8 too: Linux takes 0.0.0.0 for the host itself. */
 	if (first == 0 || first == 127)
 		return false;
-	if (addr >> 16 == 0xa9fe)
+	if (addr >> 16 == 0xa9fe || is_metadata_v4(addr))
 		return false;
 	/* Multicast 224.0.0.0/4; 240.0.0.0/4 is reserved and holds the broadcast address. */
 	return first < 224;
 }
 
-/* The IPv4 address that the address stands for: mapped, compatible or behind 64:ff9b::/96 (RFC
- * 6052). The compatible form shares 96 zero bits with :: and ::1, which are none. */
+/*
+ * The IPv4 address that the address stands for: mapped, compatible, translated (RFC 2765), behind a
+ * NAT64 prefix (64:ff9b::/96 of RFC 6052; 64:ff9b:1::/48 of RFC 8215, with the last 32 bits, as a
+ * /96 has it) or 6to4 (RFC 3056). The compatible form shares 96 zero bits with :: and ::1, which
+ * are none.
+ */
 static bool read_v4(const struct pg_addr *addr, uint32_t *ret_v4)
 {
+	const uint32_t top = ntohl(addr->word[0]), second = ntohl(addr->word[1]);
+	const uint32_t third = ntohl(addr->word[2]);
+
 	*ret_v4 = ntohl(addr->word[3]);
 	if (pg_addr_is_v4(addr))
 		return true;
-	if (addr->word[1] || addr->word[2])
+	if (top >> 16 == 0x2002) {
+		*ret_v4 = top << 16 | second >> 16;
+		return true;
+	}
+	if (top == 0x0064ff9b)
+		return second >> 16 == 1 || (!second && !third);
+	if (top || second)
 		return false;
-	return ntohl(addr->word[0]) == 0x0064ff9b || (!addr->word[0] && *ret_v4 > 1);
+	return third == 0xffff0000 || (!third && *ret_v4 > 1);
 }
 
 bool pg_addr_is_learnable(const struct pg_addr *addr)
 {
-	uint32_t top = ntohl(addr->word[0]), v4;
+	const uint32_t top = ntohl(addr->word[0]), second = ntohl(addr->word[1]);
+	uint32_t v4;
 
 	if (read_v4(addr, &v4))
 		return is_learnable_v4(v4);
-	/* Unspecified and ::1. */
-	if (!addr->word[0] && !addr->word[1] && !addr->word[2])
+	/* Unspecified and ::1; Teredo (RFC 4380), which hides two IPv4 addresses; the discard
+	 * prefix 100::/64 (RFC 6666). */
+	if (!top && !second && !addr->word[2])
+		return false;
+	if (top == 0x20010000 || (top == 0x01000000 && !second))
+		return false;
+	/* Metadata: Amazon's fd00:ec2::/32 and Google's fd20:ce::/32. */
+	if (top == 0xfd000ec2 || top == 0xfd2000ce)
 		return false;
 	/* ff00::/8 and fe80::/10 */
 	return top >> 24 != 0xff && top >> 22 != 0xfe80 >> 6;
@@ -86,10 +113,12 @@ bool pg_addr_is_learnable(const struct pg_addr *addr)
 
 bool pg_addr_is_private(const struct pg_addr *addr)
 {
+	const uint32_t top = ntohl(addr->word[0]);
 	uint32_t v4;
 
+	/* fc00::/7, and fec0::/10 of old (RFC 3879) */
 	if (!read_v4(addr, &v4))
-		return ntohl(addr->word[0]) >> 25 == 0xfc >> 1;
+		return top >> 25 == 0xfc >> 1 || top >> 22 == 0xfec0 >> 6;
 	return v4 >> 24 == 10 || v4 >> 20 == 0xac1 || v4 >> 16 == 0xc0a8 || v4 >> 22 == 0x6440 >> 6;
 }
 

@@ -23,14 +23,15 @@ int pg_addr_compare(const struct pg_addr *a, const struct pg_addr *b);
 bool pg_addr_is_loopback(const struct pg_addr *addr);
 
 /*
- * Whether DNS may teach the address: not loopback, link-local (the cloud metadata address among
- * them), multicast, broadcast or unspecified, nor such an IPv4 address mapped, compatible or
- * behind the NAT64 prefix 64:ff9b::/96 (RFC 6052).
+ * Whether DNS may teach the address: not loopback, link-local, multicast, broadcast, unspecified,
+ * Teredo or discard, nor an address at which a cloud serves its metadata (169.254.169.254,
+ * 100.100.100.200, 192.0.0.0/24, fd00:ec2::/32, fd20:ce::/32), nor one that stands for such an IPv4
+ * address: mapped, compatible, translated, 6to4 or behind a NAT64 prefix.
  */
 bool pg_addr_is_learnable(const struct pg_addr *addr);
 
-/* 10/8, 172.16/12, 192.168/16 (RFC 1918), 100.64/10 (RFC 6598), fc00::/7 (RFC 4193); an IPv4
- * address in the forms above as well. */
+/* 10/8, 172.16/12, 192.168/16 (RFC 1918), 100.64/10 (RFC 6598), fc00::/7 (RFC 4193), fec0::/10; an
+ * IPv4 address in the forms above as well. */
 bool pg_addr_is_private(const struct pg_addr *addr);
 
 /* Strict numeric form as inet_pton(3) reads it (no zone, no octal, no short form); -EINVAL. */

@@ -33,11 +33,12 @@ struct pg_dns_listener {
 PG_ASSERT_SIZE(struct pg_dns_listener, 8);
 
 /*
- * The socket mark (SO_MARK) of all listeners, which accepted sockets inherit too: a process knows
- * only its own Environments' by the storage, and those of another process by this. Its bits are in
- * no mask of firewall marks that is in common use.
+ * The socket mark (SO_MARK) of Phasegate's sockets that no Environment may reach: those that ask
+ * nameservers, and all listeners, which accepted sockets inherit too. A process knows by their
+ * storage those of its own Environments; those of another process are known by this alone. Its bits
+ * are in no mask of firewall marks that is in common use.
  */
-#define PG_DNS_LISTENER_MARK 0x3047
+#define PG_HIDDEN_MARK 0x3047
 
 /*
  * Key of pg_dns_served: there is a listener in this namespace of the Environment. User space enters

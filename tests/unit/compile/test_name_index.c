@@ -53,6 +53,9 @@ static void expect(const struct pg_name_index *index, const char *name, unsigned
 	cr_expect_eq(match.lists, lists, "%s: %#x", name, match.lists);
 	cr_expect_eq(match.by_host, by_host, "%s: %#x", name, match.by_host);
 	cr_expect_eq(match.wildcard != 0, wildcard != NULL, "%s", name);
+	cr_expect_eq(match.host != 0, match.by_host && strcmp(name, "localhost") != 0, "%s", name);
+	if (match.host)
+		cr_expect_str_eq(pg_name_index_host(index, match.host - 1), name);
 	if (match.wildcard && wildcard)
 		cr_expect_str_eq(pg_name_index_wildcard(index, match.wildcard - 1), wildcard);
 }
@@ -121,6 +124,7 @@ Test(name_index, one_list_of_several)
 	match = pg_name_index_find_in(index, 2, "b.example.test");
 	cr_expect_eq(match.lists, 2);
 	cr_expect_eq(match.by_host, 0);
+	cr_expect_eq(match.host, 0);
 	match = pg_name_index_find_in(index, 1, "c.example.test");
 	cr_expect_eq(match.lists, 0);
 	cr_expect_eq(match.wildcard, 0);

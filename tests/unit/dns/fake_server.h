@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 
+#include <ctype.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,11 +23,13 @@
 /* How a rule's answers lie. */
 enum fake_lie {
 	FAKE_HONEST,
-	FAKE_CUT,    /* they end within a record */
-	FAKE_LOOP,   /* a record's owner points at itself */
-	FAKE_NOISE,  /* octets without meaning behind the question */
-	FAKE_FORGED, /* one with a wrong id and one with a wrong question come before the right one
-		      */
+	FAKE_CUT,     /* they end within a record */
+	FAKE_LOOP,    /* a record's owner points at itself */
+	FAKE_NOISE,   /* octets without meaning behind the question */
+	FAKE_FORGED,  /* an empty one, one with a wrong id and one with a wrong question come before
+		       * the right one */
+	FAKE_GUESSED, /* over UDP, one with the right id and question comes before the right one */
+	FAKE_LOWER,   /* the question is repeated in lower case */
 };
 
 /* The record of a rule whose data is octets as they are. */
@@ -110,7 +113,7 @@ static inline struct fake_rule *fake_find(struct fake_server *server, const char
 	for (size_t i = 0; i < server->rule_count; i++) {
 		struct fake_rule *rule = &server->rules[i];
 
-		if (strcmp(rule->name, name) == 0 && (rule->type == 0 || rule->type == type))
+		if (strcasecmp(rule->name, name) == 0 && (rule->type == 0 || rule->type == type))
 			return rule;
 	}
 	return NULL;
@@ -137,11 +140,31 @@ static inline void fake_forge(struct fake_server *server, const struct fake_quer
 	struct dns_record record = {name, ns_t_a, 60, "198.51.100.66"};
 	struct dns_message message;
 
+	/* Nothing at all is no end of a connection. */
+	sendto(server->udp, "", 0, 0, (const struct sockaddr *)&query->from, sizeof(query->from));
 	dns_begin(&message, id ^ 1, 0x8180, name, type);
 	dns_put_record(&message, &record);
 	fake_send(server, query, -1, &message);
 	record.owner = "evil.example.net";
 	dns_begin(&message, id, 0x8180, "evil.example.net", type);
+	dns_put_record(&message, &record);
+	fake_send(server, query, -1, &message);
+}
+
+static inline void fake_lower(char *name)
+{
+	for (; *name; name++)
+		*name = (char)tolower(*name);
+}
+
+/* What may be sent by who knows all of the query but the case of its letters. */
+static inline void fake_guess(struct fake_server *server, const struct fake_query *query,
+			      unsigned int id, const char *name, uint16_t type)
+{
+	struct dns_record record = {name, ns_t_a, 60, "198.51.100.66"};
+	struct dns_message message;
+
+	dns_begin(&message, id, 0x8180, name, type);
 	dns_put_record(&message, &record);
 	fake_send(server, query, -1, &message);
 }
@@ -165,6 +188,8 @@ static inline void fake_lie(struct dns_message *message, enum fake_lie lie)
 	switch (lie) {
 	case FAKE_HONEST:
 	case FAKE_FORGED:
+	case FAKE_GUESSED:
+	case FAKE_LOWER:
 		return;
 	case FAKE_CUT:
 		dns_put_record(message, &record);
@@ -233,13 +258,17 @@ static inline void fake_answer(struct fake_server *server, const struct fake_que
 		return;
 	if (rule->lie == FAKE_FORGED)
 		fake_forge(server, query, id, name, type);
+	if (rule->lie == FAKE_GUESSED && tcp_fd < 0)
+		fake_guess(server, query, id, rule->name, type);
+	if (rule->lie == FAKE_LOWER)
+		fake_lower(name);
 	rcode = fake_rcode(rule, n);
 	if (rule->no_edns && query->data[11] > 0)
 		rcode = ns_r_formerr;
 	dns_begin(&message, id, 0x8180 | rcode, name, type);
 	if (rule->truncate && tcp_fd < 0) {
 		message.data[2] |= 0x02;
-	} else if (rule->lie != FAKE_HONEST && rule->lie != FAKE_FORGED &&
+	} else if (rule->lie >= FAKE_CUT && rule->lie <= FAKE_NOISE &&
 		   (rule->lie_first == 0 || n < rule->lie_first)) {
 		fake_lie(&message, rule->lie);
 	} else if (rcode == ns_r_noerror) {

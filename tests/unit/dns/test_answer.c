@@ -361,25 +361,55 @@ Test(answer, chain_to_no_such_name)
 	cr_expect_eq(answer->ttl, 3);
 }
 
+static void put_many(uint16_t type, const char *data, unsigned int count)
+{
+	const struct dns_record record = {"", type, 60, data};
+
+	for (unsigned int i = 0; i < count; i++) {
+		dns_put16(&message, 0xc000 | HFIXEDSZ);
+		dns_put_record_rest(&message, &record);
+	}
+}
+
 /* Records of 255 octets of owner, compressed, until they are the limit or one more. */
 Test(answer, records_are_bounded)
 {
 	const struct pg_dns_name question = dns_name(dns_longest_name());
-	const unsigned int most = PG_ANSWER_RECORDS_MAX / (PG_DNS_NAME_MAX + RRFIXEDSZ + 4);
+	/* "a.b" has five octets. */
+	const unsigned int most = PG_ANSWER_RECORDS_MAX / (PG_DNS_NAME_MAX + RRFIXEDSZ + 5);
 
 	for (unsigned int count = most; count <= most + 1; count++) {
-		const struct dns_record record = {"", ns_t_a, 60, "192.0.2.1"};
 		struct pg_answer *read = NULL;
 
-		dns_begin(&message, 1, RESPONSE, dns_longest_name(), ns_t_a);
-		for (unsigned int i = 0; i < count; i++) {
-			dns_put16(&message, 0xc000 | HFIXEDSZ);
-			dns_put_record_rest(&message, &record);
-		}
-		cr_expect_eq(pg_answer_read(message.data, message.size, &question, ns_t_a, &read),
+		dns_begin(&message, 1, RESPONSE, dns_longest_name(), ns_t_ns);
+		put_many(ns_t_ns, "a.b", count);
+		cr_expect_eq(pg_answer_read(message.data, message.size, &question, ns_t_ns, &read),
 			     count == most ? 0 : -EBADMSG);
 		cr_expect(!read || read->count == most);
 		pg_answer_free(read);
+	}
+}
+
+/* The first ones are kept, and nothing of the others; the chain does not count. */
+Test(answer, addresses_are_bounded)
+{
+	static const uint16_t types[] = {ns_t_a, ns_t_aaaa};
+	static const char *const addresses[] = {"192.0.2.1", "2001:db8::1"};
+	static const char *const late[] = {"192.0.2.2", "2001:db8::2"};
+
+	for (size_t i = 0; i < PG_ARRAY_SIZE(types); i++) {
+		for (int more = -1; more <= 1; more++) {
+			dns_begin(&message, 1, RESPONSE, ASKED, types[i]);
+			put_many(types[i], addresses[i],
+				 (unsigned int)(PG_ANSWER_ADDRESSES_MAX - 1));
+			for (int j = -1; j < more; j++)
+				dns_put_record(&message,
+					       &(struct dns_record){ASKED, types[i], j < 0 ? 50 : 7,
+								    late[i]});
+			cr_assert_eq(read_answer(types[i]), 0);
+			cr_expect_eq(answer->count, PG_ANSWER_ADDRESSES_MAX - (more < 0));
+			cr_expect_eq(answer->ttl, more < 0 ? 60 : 50);
+		}
 	}
 }
 

@@ -34,6 +34,12 @@ static struct fake_rule rules[] = {
 	 .records = {{"zero.example.com", ns_t_cname, 0, "zero.test"},
 		     {"zero.test", ns_t_a, 0, "192.0.2.5"}}},
 	{.name = "zero.test", .records = {{"zero.test", ns_t_a, 30, "192.0.2.6"}}},
+	{.name = "brief.example.com",
+	 .records = {{"brief.example.com", ns_t_cname, 0, "brief.test"},
+		     {"brief.test", ns_t_a, 0, "192.0.2.9"}}},
+	{.name = "brief.test",
+	 .records = {{"brief.test", ns_t_cname, 300, "far.test"},
+		     {"far.test", ns_t_a, 300, "192.0.2.10"}}},
 	{.name = "a.cdn.test",
 	 .records = {{"a.cdn.test", ns_t_cname, 60, "b.cdn.test"},
 		     {"b.cdn.test", ns_t_a, 100, "192.0.2.7"}}},
@@ -236,6 +242,26 @@ Test(resolver_commit, targets_for_a_moment)
 	lab_expect_log(&lab, "commit zero.example.com 192.0.2.5 0\nreply 0 2\n");
 	cr_expect_eq(lab_ask(&lab, "zero.test", ns_t_a), ns_r_noerror);
 	lab_expect_log(&lab, "commit zero.example.com 192.0.2.6 30\nreply 0 1\n");
+}
+
+/* Or whoever runs the target's zone could keep a name askable that the allowed one no longer leads
+ * to. */
+Test(resolver_commit, targets_of_a_target_do_not_last_longer)
+{
+	struct pg_original originals[PG_TARGETS_ORIGINALS_MAX];
+	uint64_t latest;
+
+	lab_ask(&lab, "brief.example.com", ns_t_a);
+	cr_assert_eq(pg_targets_find(lab.resolver->targets, "brief.test", pg_boottime_ns(),
+				     originals),
+		     1);
+	latest = originals[0].expires;
+	cr_expect_eq(lab_ask(&lab, "brief.test", ns_t_a), ns_r_noerror);
+	cr_assert_eq(pg_targets_find(lab.resolver->targets, "far.test", pg_boottime_ns(),
+				     originals),
+		     1);
+	cr_expect_str_eq(originals[0].name, "brief.example.com");
+	cr_expect_leq(originals[0].expires, latest);
 }
 
 Test(targets, are_bounded)

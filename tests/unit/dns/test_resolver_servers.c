@@ -237,6 +237,110 @@ Test(resolver_servers, forged_answers)
 	lab_stop(&lab, &server);
 }
 
+Test(resolver_servers, guessed_answers)
+{
+	static struct fake_server server;
+	WWW(.lie = FAKE_GUESSED);
+
+	start(&server, rules);
+	expect_answer();
+	cr_expect_eq(rules[0].asked, 1);
+	cr_expect_eq(rules[0].asked_tcp, 1);
+	/* Only this question, and no longer than it lasts. */
+	rules[0].lie = FAKE_HONEST;
+	lab.log[0] = '\0';
+	lab_ask(&lab, "www.example.com", ns_t_aaaa);
+	cr_expect_eq(rules[0].asked, 2);
+	lab_stop(&lab, &server);
+}
+
+Test(resolver_servers, case_is_not_kept)
+{
+	static struct fake_server server;
+	WWW(.lie = FAKE_LOWER);
+
+	start(&server, rules);
+	expect_answer();
+	cr_expect_eq(rules[0].asked_tcp, 1);
+	lab_stop(&lab, &server);
+}
+
+Test(resolver_servers, case_is_not_kept_and_there_is_no_tcp)
+{
+	static struct fake_server server;
+	WWW(.lie = FAKE_LOWER);
+
+	server.rules = rules;
+	server.rule_count = 1;
+	fake_bind(&server);
+	close(server.tcp);
+	server.tcp = -1;
+	fake_start(&server);
+	lab.allowed[0] = "*.example.com";
+	lab_open(&lab, &server.endpoint, 1);
+	cr_expect_eq(ask_in_vain("www.example.com"), PG_EDE_NETWORK_ERROR);
+	cr_expect_eq(rules[0].asked, 1);
+	lab_stop(&lab, &server);
+}
+
+static unsigned int prepared;
+static int preparing;
+
+static int prepare_socket(void *userdata, int fd, struct pg_error *err)
+{
+	struct sockaddr_in peer;
+	socklen_t size = sizeof(peer);
+
+	cr_expect_eq(userdata, &lab);
+	cr_expect(getpeername(fd, (struct sockaddr *)&peer, &size) < 0, "connected before");
+	prepared++;
+	return preparing < 0 ? pg_fail(err, preparing, "no right to prepare") : 0;
+}
+
+Test(resolver_servers, each_socket_is_prepared)
+{
+	struct pg_resolver_hooks hooks = {.judge = lab_judge,
+					  .allows_address = lab_allows_address,
+					  .commit = lab_commit,
+					  .generation = lab_generation,
+					  .reply = lab_reply,
+					  .prepare_socket = prepare_socket,
+					  .userdata = &lab};
+	static struct fake_server server;
+	struct pg_error err = {};
+	WWW(.truncate = true);
+	unsigned int before;
+
+	server.rules = rules;
+	server.rule_count = 1;
+	fake_bind(&server);
+	fake_start(&server);
+	lab.allowed[0] = "*.example.com";
+	cr_assert_eq(pg_resolver_new_tuned(&hooks, PG_DENIAL_NXDOMAIN, ATTEMPT_MS, &lab.resolver,
+					   &err),
+		     0);
+	preparing = -EPERM;
+	cr_expect_eq(pg_resolver_add_upstream(lab.resolver, &server.endpoint, 1, -1, &lab.upstream,
+					      &err),
+		     -EPERM);
+	cr_expect(strstr(err.text, "127.0.0.1") && strstr(err.text, "no right to prepare"), "%s",
+		  err.text);
+	preparing = 0;
+	cr_assert_eq(pg_resolver_add_upstream(lab.resolver, &server.endpoint, 1, -1, &lab.upstream,
+					      &err),
+		     0);
+	before = prepared;
+	expect_answer();
+	/* One for UDP, one for TCP. */
+	cr_expect_geq(prepared, before + 2);
+	/* What cannot be prepared is not used; one had been before. */
+	preparing = -EPERM;
+	lab_ask(&lab, "a.example.com", ns_t_a);
+	lab.commits = 0;
+	ask_in_vain("b.example.com");
+	lab_stop(&lab, &server);
+}
+
 static void expect_lie(enum fake_lie lie)
 {
 	static struct fake_server server;

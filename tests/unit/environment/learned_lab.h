@@ -15,6 +15,7 @@
 #define LISTS  3
 #define ROOM   64
 #define EVER   UINT64_MAX
+#define OWNERS 1024
 
 /* The kernel's tables as they are here: the address is its last word. */
 struct table {
@@ -31,6 +32,9 @@ static struct pg_learned_book *book;
 static bool in_use[ROOM];
 static unsigned int collected;
 static int collect_error;
+static uint32_t quotas[OWNERS];
+static char owner_texts[OWNERS][16];
+static uint32_t owner_count;
 
 static inline uint64_t now(void)
 {
@@ -85,12 +89,31 @@ static inline void note_shared(void *userdata, const struct pg_addr *addr, const
 
 static const struct pg_learned_world world = {.now = now, .put = put, .remove = take_out};
 
-static inline void open_book(size_t capacity)
+/* Each name is an entry of its own, unless try_add_as() says otherwise. */
+static inline uint32_t owner_of(const char *name)
+{
+	for (uint32_t i = 0; i < owner_count; i++)
+		if (!strcmp(owner_texts[i], name))
+			return i;
+	cr_assert_lt(owner_count, OWNERS);
+	snprintf(owner_texts[owner_count], sizeof(owner_texts[0]), "%s", name);
+	return owner_count++;
+}
+
+static inline const char *owner_text(void *userdata, uint32_t owner)
+{
+	return owner_texts[owner];
+}
+
+static inline void open_book_of(size_t capacity, uint32_t quota)
 {
 	static struct pg_kernel_learned *lists[LISTS + 1];
 	const struct pg_learned_options options = {.lists = lists,
 						   .list_count = LISTS + 1,
 						   .capacity = capacity,
+						   .quotas = quotas,
+						   .owner_count = OWNERS,
+						   .owner_text = owner_text,
 						   .shared = note_shared};
 
 	now_ns = 1000 * SECOND + 7;
@@ -99,18 +122,32 @@ static inline void open_book(size_t capacity)
 		tables[i].room = ROOM;
 		lists[i] = &tables[i].handle;
 	}
+	for (size_t i = 0; i < OWNERS; i++)
+		quotas[i] = quota;
 	cr_assert_eq(pg_learned_book_new_in(&world, &options, &book, NULL), 0);
 }
 
-static inline int try_add(unsigned int lists, const char *name, size_t number, uint64_t expires)
+static inline void open_book(size_t capacity)
 {
+	open_book_of(capacity, UINT32_MAX);
+}
+
+static inline int try_add_as(uint32_t owner, unsigned int lists, const char *name, size_t number,
+			     uint64_t expires)
+{
+	const struct pg_learned_teacher teacher = {.name = name, .lists = lists, .owner = owner};
 	const struct pg_addr addr = addr_of(number);
 	struct pg_error err = {};
-	int error = pg_learned_book_add(book, lists, name, &addr, expires, &err);
+	int error = pg_learned_book_add(book, &teacher, &addr, expires, &err);
 
 	cr_expect_eq(error, err.number);
 	cr_expect_eq(error != 0, err.text[0] != '\0');
 	return error;
+}
+
+static inline int try_add(unsigned int lists, const char *name, size_t number, uint64_t expires)
+{
+	return try_add_as(owner_of(name), lists, name, number, expires);
 }
 
 static inline int collect(void *userdata, pg_learned_use use, void *context, struct pg_error *err)

@@ -7,6 +7,11 @@ static void add(unsigned int lists, const char *name, size_t number, uint64_t in
 	cr_expect_eq(try_add(lists, name, number, now_ns + in * SECOND), 0);
 }
 
+static void forget(const char *name)
+{
+	pg_learned_book_forget(book, owner_of(name));
+}
+
 /* Removed, and whether it asked what is in use. */
 static int sweep(bool asks)
 {
@@ -100,11 +105,11 @@ Test(learned, two_names_hold_an_address)
 	open_book(10);
 	add(1, "a", 1, 100);
 	add(1, "b", 1, 50);
-	pg_learned_book_forget(book, "a");
+	forget("a");
 	cr_expect_eq(in_kernel(0, 1), 50);
 	cr_expect_eq(sweep(false), 0);
-	pg_learned_book_forget(book, "nobody");
-	pg_learned_book_forget(book, "b");
+	forget("nobody");
+	forget("b");
 	cr_expect_eq(tables[0].expires[1], now_ns);
 	in_use[1] = true;
 	cr_expect_eq(sweep(true), 0);
@@ -127,7 +132,7 @@ Test(learned, drains_in_one_list_and_lives_in_another)
 	cr_expect_not(is_there(0, 1));
 	cr_expect_eq(in_kernel(1, 1), 90);
 	cr_expect_eq(sweep(false), 0);
-	pg_learned_book_forget(book, "b");
+	forget("b");
 	cr_expect_eq(sweep(true), 1);
 	pg_learned_book_free(book);
 }
@@ -146,7 +151,7 @@ Test(learned, a_name_whose_lists_change)
 	cr_expect(is_there(1, 1));
 	/* One name twice is not shared. */
 	cr_expect_str_eq(told, "");
-	pg_learned_book_forget(book, "a");
+	forget("a");
 	cr_expect_eq(sweep(true), 1);
 	pg_learned_book_free(book);
 }
@@ -156,7 +161,7 @@ Test(learned, expired_and_then_forgotten)
 	open_book(10);
 	add(1, "a", 1, 10);
 	pass(20);
-	pg_learned_book_forget(book, "a");
+	forget("a");
 	cr_expect(is_there(0, 1));
 	cr_expect_eq(sweep(true), 1);
 	pg_learned_book_free(book);
@@ -171,7 +176,7 @@ Test(learned, for_ever)
 	cr_expect_eq(tables[0].expires[1], EVER);
 	add(1, "a", 1, 5);
 	cr_expect_eq(tables[0].expires[1], EVER);
-	pg_learned_book_forget(book, "a");
+	forget("a");
 	cr_expect_eq(sweep(true), 1);
 	pg_learned_book_free(book);
 }
@@ -249,7 +254,7 @@ Test(learned, a_full_table_is_all_or_nothing)
 	cr_expect_eq(pg_learned_book_count(book), 2);
 	/* What has not been taught is not remembered either. */
 	cr_expect_str_eq(told, "");
-	pg_learned_book_forget(book, "b");
+	forget("b");
 	cr_expect_eq(sweep(false), 0);
 	add(1 | 4, "b", 1, 100);
 	pg_learned_book_free(book);
@@ -278,7 +283,7 @@ Test(learned, a_kernel_that_fails_twice_stays_closed)
 	open_book(10);
 	add(1 | 2, "a", 1, 10);
 	puts_left = 1;
-	pg_learned_book_forget(book, "a");
+	forget("a");
 	cr_expect_not(is_there(0, 1));
 	cr_expect_eq(in_kernel(1, 1), 0);
 	add(1 | 2, "a", 1, 20);
@@ -313,6 +318,70 @@ Test(learned, shared_is_told_once_in_either_order)
 	add(1, "a", 3, 100);
 	add(1, "b", 3, 100);
 	cr_expect_str_eq(told, "3 b a;");
+	pg_learned_book_free(book);
+}
+
+/* Of an entry that has many names, as a wildcard has. */
+Test(learned, names_of_one_entry_share)
+{
+	const uint32_t owner = owner_of("*.example");
+
+	open_book(20);
+	for (size_t i = 0; i < 2; i++)
+		cr_expect_eq(try_add_as(owner, 1, "a.example", 1, now_ns + 10 * SECOND), 0);
+	cr_expect_str_eq(told, "");
+	for (size_t i = 0; i < 2; i++)
+		cr_expect_eq(try_add_as(owner, 1, "b.example", 1, now_ns + 20 * SECOND), 0);
+	cr_expect_str_eq(told, "1 b.example *.example;");
+	cr_expect_eq(in_kernel(0, 1), 20);
+	cr_expect_eq(book->store.references.live, 1);
+
+	told[0] = '\0';
+	cr_expect_eq(try_add_as(owner, 1, "a.example", 2, now_ns + 10 * SECOND), 0);
+	add(0, "other", 2, 100);
+	cr_expect_str_eq(told, "2 *.example other;");
+
+	/* An address that the one name had and the other has. */
+	told[0] = '\0';
+	cr_expect_eq(try_add_as(owner, 1, "a.example", 3, now_ns + 10 * SECOND), 0);
+	pass(10);
+	cr_expect_eq(try_add_as(owner, 1, "b.example", 3, now_ns + 10 * SECOND), 0);
+	cr_expect_str_eq(told, "");
+	pg_learned_book_free(book);
+}
+
+Test(learned, a_quota_leaves_room_to_others)
+{
+	struct pg_error err = {};
+	const struct pg_learned_teacher teacher = {.name = "x.evil",
+						   .lists = 1,
+						   .owner = owner_of("*.evil")};
+	struct pg_addr addr = addr_of(9);
+
+	open_book_of(20, 3);
+	for (size_t i = 0; i < 3; i++)
+		cr_expect_eq(try_add_as(teacher.owner, 1, "a.evil", i, now_ns + 10 * SECOND), 0);
+	cr_expect_eq(pg_learned_book_add(book, &teacher, &addr, now_ns + 10 * SECOND, &err),
+		     -EDQUOT);
+	cr_expect(strstr(err.text, "*.evil"), "%s", err.text);
+	cr_expect_not(is_there(0, 9));
+	/* What it has it may prolong, by any name; others have room, for the same address too. */
+	cr_expect_eq(try_add_as(teacher.owner, 1, "b.evil", 2, now_ns + 20 * SECOND), 0);
+	add(1, "good", 9, 10);
+	add(1, "good", 0, 10);
+	/* Only what is swept does not count. */
+	pass(10);
+	cr_expect_eq(try_add_as(teacher.owner, 1, "x.evil", 10, now_ns + 10 * SECOND), -EDQUOT);
+	in_use[0] = true;
+	cr_expect_eq(sweep(true), 2);
+	for (size_t i = 10; i < 12; i++)
+		cr_expect_eq(try_add_as(teacher.owner, 1, "x.evil", i, now_ns + 9 * SECOND), 0);
+	cr_expect_eq(try_add_as(teacher.owner, 1, "x.evil", 12, now_ns + 9 * SECOND), -EDQUOT);
+	pg_learned_book_forget(book, teacher.owner);
+	for (size_t i = 20; i < 23; i++)
+		cr_expect_eq(try_add_as(teacher.owner, 1, "x.evil", i, now_ns + 9 * SECOND), 0);
+	cr_expect_eq(try_add_as(OWNERS, 1, "nobody", 1, now_ns + SECOND), -EINVAL);
+	cr_expect_eq(try_add_as(OWNERS, 0, "nobody", 1, now_ns + SECOND), 0);
 	pg_learned_book_free(book);
 }
 
@@ -360,8 +429,10 @@ Test(learned, what_is_only_seen_expires_without_a_question)
 	pass(10);
 	cr_expect_eq(sweep(false), 2);
 	add(0, "a", 3, 10);
-	pg_learned_book_forget(book, "a");
+	pass(10);
+	cr_expect_eq(sweep(false), 1);
 	cr_expect_eq(pg_learned_book_count(book), 0);
+	cr_expect_eq(book->store.names.live, 0);
 	cr_expect_eq(count_in(&tables[0]), 0);
 	pg_learned_book_free(book);
 }

@@ -4,12 +4,15 @@
 
 static char visited[256];
 
-static int note(void *userdata, const char *name, const struct pg_addr *addr, uint64_t expires)
+/* The owner of what was there before the book; not one that a name has. */
+#define UNKNOWN (OWNERS - 1)
+
+static int note(void *userdata, uint32_t owner, const struct pg_addr *addr, uint64_t expires)
 {
 	const size_t used = strlen(visited);
 
-	snprintf(visited + used, sizeof(visited) - used, "%s %zu %ld;", name, number_of(addr),
-		 ((long)expires - (long)now_ns) / (long)SECOND);
+	snprintf(visited + used, sizeof(visited) - used, "%s %zu %ld;", owner_texts[owner],
+		 number_of(addr), ((long)expires - (long)now_ns) / (long)SECOND);
 	return 0;
 }
 
@@ -17,7 +20,7 @@ static void recall(unsigned int list, size_t number, uint64_t expires)
 {
 	const struct pg_addr addr = addr_of(number);
 
-	cr_expect_eq(pg_learned_book_recall(book, list, &addr, expires, NULL), 0);
+	cr_expect_eq(pg_learned_book_recall(book, list, UNKNOWN, &addr, expires, NULL), 0);
 }
 
 Test(recall, what_was_there_runs_out_by_itself)

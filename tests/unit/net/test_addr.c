@@ -87,9 +87,40 @@ Test(addr, loopback)
 
 Test(addr, what_dns_may_teach)
 {
-	static const char *const yes[] = {"203.0.113.10",     "10.0.0.1",	"2001:db8::1",
-					  "fd00::1",	      "169.253.0.1",	"223.255.255.255",
-					  "64:ff9b::8.8.8.8", "::ffff:8.8.8.8", "::8.8.8.8"};
+	static const char *const yes[] = {"203.0.113.10",
+					  "10.0.0.1",
+					  "2001:db8::1",
+					  "fd00::1",
+					  "169.253.0.1",
+					  "223.255.255.255",
+					  "64:ff9b::8.8.8.8",
+					  "::ffff:8.8.8.8",
+					  "::8.8.8.8",
+					  "64:ff9b:1::8.8.8.8",
+					  "64:ff9b:2::127.0.0.1",
+					  "64:ff9b:0:1::127.0.0.1",
+					  "2002:808:808::1",
+					  "::ffff:0:8.8.8.8",
+					  "::1:0:127.0.0.1",
+					  "2001:1::1",
+					  "100:0:0:1::1",
+					  "fec0::1",
+					  "192.0.1.0",
+					  "191.255.255.255",
+					  "100.100.100.199",
+					  "100.100.100.201",
+					  "fd00:ec3::254",
+					  "fd20:cf::254"};
+
+	for (size_t i = 0; i < PG_ARRAY_SIZE(yes); i++) {
+		struct pg_addr addr = addr_of(yes[i]);
+
+		cr_expect(pg_addr_is_learnable(&addr), "%s", yes[i]);
+	}
+}
+
+Test(addr, what_dns_may_not_teach)
+{
 	static const char *const no[] = {"127.0.0.1",
 					 "0.0.0.0",
 					 "0.1.2.3",
@@ -112,13 +143,22 @@ Test(addr, what_dns_may_teach)
 					 "::2",
 					 "64:ff9b::169.254.169.254",
 					 "64:ff9b::224.0.0.1",
-					 "64:ff9b::0.0.0.0"};
+					 "64:ff9b::0.0.0.0",
+					 "64:ff9b:1::169.254.169.254",
+					 "64:ff9b:1:fffe::a9fe:a9fe",
+					 "2002:a9fe:a9fe::1",
+					 "2002:7f00:1::",
+					 "2001:0:a9fe:a9fe::1",
+					 "2001::1",
+					 "::ffff:0:169.254.169.254",
+					 "100::1",
+					 "192.0.0.192",
+					 "::ffff:192.0.0.0",
+					 "100.100.100.200",
+					 "64:ff9b::100.100.100.200",
+					 "fd00:ec2::254",
+					 "fd20:ce::254"};
 
-	for (size_t i = 0; i < PG_ARRAY_SIZE(yes); i++) {
-		struct pg_addr addr = addr_of(yes[i]);
-
-		cr_expect(pg_addr_is_learnable(&addr), "%s", yes[i]);
-	}
 	for (size_t i = 0; i < PG_ARRAY_SIZE(no); i++) {
 		struct pg_addr addr = addr_of(no[i]);
 
@@ -128,11 +168,12 @@ Test(addr, what_dns_may_teach)
 
 Test(addr, what_is_private)
 {
-	static const char *const yes[] = {"10.0.0.0",	     "10.255.255.255", "172.16.0.0",
-					  "172.31.255.255",  "192.168.0.0",    "100.64.0.0",
-					  "192.168.255.255", "fc00::",	       "fdff:ffff::1",
-					  "100.127.255.255", "::10.0.0.1",     "::ffff:10.0.0.1",
-					  "64:ff9b::a00:1"};
+	static const char *const yes[] = {"10.0.0.0",	       "10.255.255.255", "172.16.0.0",
+					  "172.31.255.255",    "192.168.0.0",	 "100.64.0.0",
+					  "192.168.255.255",   "fc00::",	 "fdff:ffff::1",
+					  "100.127.255.255",   "::10.0.0.1",	 "::ffff:10.0.0.1",
+					  "64:ff9b::a00:1",    "2002:a00:1::",	 "64:ff9b:1::a00:1",
+					  "::ffff:0:10.0.0.1", "fec0::1",	 "feff::1"};
 	static const char *const no[] = {"9.255.255.255",
 					 "11.0.0.0",
 					 "172.15.255.255",
@@ -148,7 +189,10 @@ Test(addr, what_is_private)
 					 "::",
 					 "::1",
 					 "64:ff9b::8.8.8.8",
-					 "::ffff:8.8.8.8"};
+					 "::ffff:8.8.8.8",
+					 "2002:808:808::",
+					 "febf::1",
+					 "ff00::1"};
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(yes); i++) {
 		struct pg_addr addr = addr_of(yes[i]);
