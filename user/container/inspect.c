@@ -146,7 +146,11 @@ static void add_gateway(struct pg_container_network *network, const char *text)
 
 static int read_networks(struct pg_container *container, const struct pg_json_value *networks)
 {
-	if (!networks || !pg_json_is_object(networks))
+	const char *mode = container->network_mode;
+
+	/* Docker lists these modes as networks without addresses. */
+	if (!networks || !pg_json_is_object(networks) ||
+	    (mode && (strcmp(mode, "host") == 0 || strcmp(mode, "none") == 0)))
 		return 0;
 	for (const struct pg_json_value *n = pg_json_first(networks);
 	     n && container->network_count < PG_CONTAINER_NETWORKS_MAX; n = pg_json_next(n)) {
@@ -160,6 +164,41 @@ static int read_networks(struct pg_container *container, const struct pg_json_va
 		network->ip6 = pg_container_text(n, "GlobalIPv6Address", NULL);
 		add_gateway(network, pg_container_text(n, "Gateway", NULL));
 		add_gateway(network, pg_container_text(n, "IPv6Gateway", NULL));
+	}
+	return 0;
+}
+
+/* "NAME:ADDRESS" or "NAME=ADDRESS"; false: it is neither. */
+static bool parse_host(char *text, struct pg_container_host *ret_host)
+{
+	char *end = text + strcspn(text, ":=");
+
+	if (end == text || !*end || text[strcspn(text, " \t\r\n#")])
+		return false;
+	*end++ = '\0';
+	*ret_host = (struct pg_container_host){.name = text,
+					       .gateway = strcmp(end, "host-gateway") == 0};
+	return ret_host->gateway || pg_addr_parse(end, &ret_host->addr) == 0;
+}
+
+static int read_extra_hosts(struct pg_container *container, const struct pg_json_value *array)
+{
+	if (!array || !pg_json_is_array(array))
+		return 0;
+	container->extra_hosts = calloc(PG_CONTAINER_HOSTS_MAX, sizeof(*container->extra_hosts));
+	if (!container->extra_hosts)
+		return -ENOMEM;
+	for (const struct pg_json_value *e = pg_json_first(array);
+	     e && container->extra_host_count < PG_CONTAINER_HOSTS_MAX; e = pg_json_next(e)) {
+		const char *text = pg_json_string_of(e);
+		pg_autofree char *copy = strdup(text ? text : "");
+
+		if (!copy)
+			return -ENOMEM;
+		if (parse_host(copy, &container->extra_hosts[container->extra_host_count])) {
+			container->extra_host_count++;
+			copy = NULL;
+		}
 	}
 	return 0;
 }
@@ -238,6 +277,8 @@ int pg_container_read(const struct pg_json *json, struct pg_container *container
 		error = read_networks(container, find(root, "NetworkSettings", "Networks"));
 	if (!error)
 		error = pg_container_read_proxies(container, find(root, "Config", "Env"));
+	if (!error)
+		error = read_extra_hosts(container, find(root, "HostConfig", "ExtraHosts"));
 	if (error)
 		return pg_fail(err, error, "no memory for a container");
 	if (!container->id || !pid || !pg_json_number_of(pid, INT_MAX, &number))
