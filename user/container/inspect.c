@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -45,16 +44,12 @@ static const struct pg_json_value *find(const struct pg_json_value *object, cons
 	return second ? pg_json_member(value, second) : value;
 }
 
-const char *pg_container_text(const struct pg_json_value *object, ...)
+const char *pg_container_text(const struct pg_json_value *object, const char *first,
+			      const char *second)
 {
-	const char *name, *text;
-	va_list names;
+	const struct pg_json_value *value = find(object, first, second);
+	const char *text = value ? pg_json_string_of(value) : NULL;
 
-	va_start(names, object);
-	while ((name = va_arg(names, const char *)))
-		object = pg_json_member(object, name);
-	va_end(names);
-	text = object ? pg_json_string_of(object) : NULL;
 	return text && *text ? text : NULL;
 }
 
@@ -237,7 +232,7 @@ static const char *plain_name(const char *name)
 
 static const char *mode_of(const struct pg_json_value *object)
 {
-	const char *mode = pg_container_text(object, "HostConfig", "NetworkMode", NULL);
+	const char *mode = pg_container_text(object, "HostConfig", "NetworkMode");
 
 	return mode && strcmp(mode, "default") == 0 ? "bridge" : mode;
 }
@@ -287,7 +282,7 @@ int pg_container_read(const struct pg_json *json, struct pg_container *container
 		return pg_fail(err, -ESRCH, "the container %s does not run", container->name);
 	container->pid = (pid_t)number;
 	container->privileged = pg_json_is_true(find(root, "HostConfig", "Privileged"));
-	container->started = parse_time(pg_container_text(root, "State", "StartedAt", NULL));
+	container->started = parse_time(pg_container_text(root, "State", "StartedAt"));
 	read_dns(container, find(root, "HostConfig", "Dns"));
 	return 0;
 }
