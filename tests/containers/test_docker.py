@@ -15,7 +15,7 @@ from agentcase import AgentTest
 from dockerd import AVAILABLE, GATEWAY, IMAGE, Dockerd
 from harness import main
 from lab import A4, B4, D4
-from phasegate import NO_NETWORK, PUBLIC, allowlist
+from phasegate import BINARY, NO_NETWORK, PUBLIC, allowlist
 from recorder import PORT
 
 
@@ -244,6 +244,12 @@ class Docker(AgentTest):
                       self.warnings(made, "proxy_resolves_names")[0])
         self.assertEqual(made["members"][0]["network"]["proxies"],
                          [{"variable": "HTTPS_PROXY", "value": "http://proxy.test:3128"}])
+        shown = subprocess.run([BINARY, "env", "show", made["name"], "--socket",
+                                self.daemon.socket], capture_output=True, text=True, check=True)
+        for text in ("  network       bridge bridge", "  blocks        the container has no IPv6",
+                     "  proxy         HTTPS_PROXY=http://proxy.test:3128"):
+            self.assertIn(text, shown.stdout)
+        self.assertIn("proxy_resolves_names", shown.stderr)
         self.assertNotIn("secret", str(made))
         self.assertNotIn("secret", self.daemon.output)
 
