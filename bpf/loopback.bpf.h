@@ -225,7 +225,7 @@ static __always_inline bool pg_has_udp_receiver(struct bpf_sock_addr *ctx,
 
 /*
  * For connect and sendmsg to a local destination. Only a listener tells whose it is here (by its
- * mark); the packet's own check is the authority for all else.
+ * mark, unless it is older than the hooks); the packet's own check is the authority for all else.
  */
 static __always_inline bool pg_listener_is_own(struct bpf_sock_addr *ctx,
 					       const struct pg_header *header,
@@ -239,7 +239,9 @@ static __always_inline bool pg_listener_is_own(struct bpf_sock_addr *ctx,
 	listener = pg_lookup_bound(ctx, &facts->remote, facts->remote_port, true);
 	if (!listener)
 		return true;
-	own = pg_has_mark(listener, PG_MARK_LISTENER, header);
+	own = pg_has_mark(listener, PG_MARK_LISTENER, header) ||
+	      (header->flags & PG_HEADER_ATTACHED &&
+	       !bpf_sk_storage_get(&pg_marks, listener, NULL, 0));
 	bpf_sk_release(listener);
 	return own;
 }

@@ -72,6 +72,13 @@ struct {
 PG_TABLES(PG_X)
 #undef PG_X
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PG_SLOT_MAX);
+	__type(key, __u32);
+	__type(value, struct pg_slot_use);
+} pg_slots SEC(".maps");
+
 /* Addresses learned from DNS, filled while in force. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);

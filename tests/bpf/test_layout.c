@@ -40,6 +40,8 @@ static const struct layout layouts[] = {
 	 "__u64", "pg_header", 0, 0, 0},
 	{"pg_states", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_state),
 	 PG_ENVIRONMENT_MAX, "__u32", "pg_state", 0, 0, 0},
+	{"pg_slots", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_slot_use), PG_SLOT_MAX,
+	 "__u32", "pg_slot_use", 0, 0, 0},
 	{"pg_members", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_member),
 	 PG_MEMBERS_TOTAL_MAX, "__u64", "pg_member", 0, 0, 0},
 	{"pg_member_addresses", BPF_MAP_TYPE_HASH, sizeof(struct pg_member_address), sizeof(__u8),
@@ -94,12 +96,12 @@ static const struct {
 	{ \
 #name, sizeof(struct name) \
 	}
-	STRUCT(pg_header),	 STRUCT(pg_phase_slot),	  STRUCT(pg_endpoint),
-	STRUCT(pg_addr),	 STRUCT(pg_counters),	  STRUCT(pg_flow_key),
-	STRUCT(pg_dns_socket),	 STRUCT(pg_dns_listener), STRUCT(pg_dns_served_key),
-	STRUCT(pg_flow),	 STRUCT(pg_mark),	  STRUCT(pg_own_key),
-	STRUCT(pg_state),	 STRUCT(pg_member),	  STRUCT(pg_member_address),
-	STRUCT(pg_event_budget),
+	STRUCT(pg_header),	   STRUCT(pg_phase_slot),   STRUCT(pg_endpoint),
+	STRUCT(pg_addr),	   STRUCT(pg_counters),	    STRUCT(pg_flow_key),
+	STRUCT(pg_dns_socket),	   STRUCT(pg_dns_listener), STRUCT(pg_dns_served_key),
+	STRUCT(pg_flow),	   STRUCT(pg_mark),	    STRUCT(pg_own_key),
+	STRUCT(pg_state),	   STRUCT(pg_member),	    STRUCT(pg_slot_use),
+	STRUCT(pg_member_address), STRUCT(pg_event_budget),
 #undef STRUCT
 };
 

@@ -11,7 +11,8 @@ import time
 from agentcase import AgentTest
 from daemon import directory_of
 from harness import main
-from lab import A4, B4, D4
+from lab import A4, B4, D4, R4
+from nameserver import NAME, Nameserver
 from phasegate import NO_NETWORK, PUBLIC, allowlist
 from recorder import PORT
 
@@ -22,7 +23,12 @@ POLICY = json.dumps({"network_policy": PUBLIC, "run_network_policy": allowlist(A
 
 
 class Env(AgentTest):
-    SETTINGS = {"never_allow": [D4]}
+    SETTINGS = {"never_allow": [D4], "resolvers": [R4]}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        Nameserver(cls.lab)
 
     def run_cli(self, *words, status=OK, socket=None, stdin=None):
         done = subprocess.run(
@@ -165,7 +171,7 @@ class Env(AgentTest):
         # Nobody listens: no proof.
         done = self.json("verify", name, "--allowed", f"{A4}:1", status=INCONCLUSIVE)
         self.assertEqual(done["allowed"]["result"], "inconclusive")
-        self.assertEqual(done["blocked"]["result"], "blocked")
+        self.assertEqual(done["blocked"]["result"], "blocked", done)
         refused = self.json("verify", name, "--blocked", "name.example:80", status=FAILURE)
         self.assertEqual(refused["object"], "/blocked")
 
@@ -176,6 +182,26 @@ class Env(AgentTest):
         self.run_cli("env", "phase", name, "verifier")
         done = self.json("verify", name)
         self.assertEqual((done["result"], done["allowed"]), ("enforced", None))
+
+    def test_verify_by_name(self):
+        name = self.make("--phase", "run", "--allow", f"run={NAME}")["name"]
+        done = self.json("verify", name, "--allowed", f"{NAME}:{PORT}")
+        self.assertEqual((done["result"], done["allowed"]["address"]), ("enforced", A4), done)
+        done = self.json("verify", name, "--allowed", f"other.example.com:{PORT}",
+                         status=INCONCLUSIVE)
+        self.assertIn("no address", done["allowed"]["reason"])
+
+    def test_verify_where_the_processes_are(self):
+        """In their network namespace nothing is there: the address is not reached."""
+        made = self.make("--phase", "run")
+        process = self.start_in(
+            directory_of(made), "unshare", "--net", "sh", "-c",
+            "ip link set lo up && echo ready && exec sleep 60", stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        done = self.json("verify", made["name"], "--allowed", f"{A4}:{PORT}", status=INCONCLUSIVE)
+        self.assertEqual((done["allowed"]["result"], done["allowed"]["reason"]),
+                         ("inconclusive", "Network is unreachable"))
+        self.assertEqual(done["blocked"]["result"], "blocked", done)
 
     def test_verify_believes_no_errno_alone(self):
         name = self.make("--phase", "run", "--no-denial-events")["name"]

@@ -22,10 +22,11 @@ def isolate():
     """Records and pins of our own: other starts of Phasegate neither see nor end what is kept."""
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS) < 0:
         raise OSError(ctypes.get_errno(), "unshare")
-    os.makedirs(RECORDS, mode=0o700, exist_ok=True)
-    for words in (["--make-rprivate", "/"], ["-t", "tmpfs", "tmpfs", RECORDS],
+    # A mount on the records themselves would go when somebody else removes the directory.
+    for words in (["--make-rprivate", "/"], ["-t", "tmpfs", "tmpfs", os.path.dirname(RECORDS)],
                   ["-t", "bpf", "bpf", BPFFS]):
         subprocess.run(["mount", *words], check=True)
+    os.mkdir(RECORDS, mode=0o700)
 
 
 class Keeper(Run):
@@ -55,10 +56,11 @@ class Keeper(Run):
 
 
 class Inside(Client):
-    """dnsclient.py in a cgroup, without anybody who runs it."""
+    """dnsclient.py in a cgroup, without anybody who runs it. before: words that execute the words
+    after them, inside."""
 
-    def __init__(self, lab, cgroup, conf):
+    def __init__(self, lab, cgroup, conf, before=()):
         Run.__init__(self, lab, command=[
             "sh", "-c", 'echo $$ >"$0" && exec "$@"', f"{cgroups.path_of(cgroup)}/cgroup.procs",
-            *with_resolv_conf(conf, PYTHON, DNSCLIENT)])
+            *before, *with_resolv_conf(conf, PYTHON, DNSCLIENT)])
         self("pid")

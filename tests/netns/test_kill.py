@@ -29,14 +29,15 @@ def owner_lives(name):
 
 
 def left_behind():
-    """Cgroups, pins and records of Environments without an owner. Those of other tests may end
-    while they are looked at, so what counts is what stays."""
+    """Cgroups, pins and records of runs without an owner. Those of other tests may end while they
+    are looked at, so what counts is what stays. What an agent keeps is not meant."""
     tops = (cgroups.path_of("/phasegate"), PINS, RECORDS)
     deadline = time.monotonic() + 3
     found = None
     while found != set() and time.monotonic() < deadline:
         now = {f"{top}/{name}" for top in tops if os.path.isdir(top) for name in os.listdir(top)
-               if os.path.isdir(f"{top}/{name}") and not owner_lives(name)}
+               if name.startswith("run-") and os.path.isdir(f"{top}/{name}") and
+               not owner_lives(name)}
         found = now if found is None else found & now
     return found
 

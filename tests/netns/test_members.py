@@ -12,6 +12,7 @@ from lab import A4, A6, B4, CLIENT4, D4
 from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
 from test_adopt import WWW, AdoptTest
 
+OWN = "192.0.2.77"
 TEXT = policy(setup=allowlist(A4), run=allowlist(B4), verifier=NO_NETWORK)
 
 
@@ -89,6 +90,31 @@ class Members(AdoptTest):
         keeper("destroy", "release")
         self.assertEqual(keeper.finish()[0], 0)
         self.assertIsNone(client.process.poll())
+
+    def test_what_listens_already(self):
+        """In a namespace of its own, on loopback and on an address of its own; with this owner and
+        the next."""
+        cgroup, = self.members("container")
+        client = self.inside({"member": cgroup}, *self.in_namespace(OWN))
+        ports = {address: client("listen", address, address)["port"]
+                 for address in (OWN, "127.0.0.1")}
+        keeper = self.keeper()
+        self.create(keeper, cgroup, text=policy(setup=NO_NETWORK), options="a")
+        for number in range(2):
+            for address, port in ports.items():
+                self.assertEqual(client("open_stream", f"{address}-{number}", address,
+                                        port=port)["errno"], "", address)
+            self.assert_refused(client, D4)
+            if not number:
+                keeper.kill()
+                keeper = self.keeper()
+                keeper("adopt", self.name)
+
+    @staticmethod
+    def in_namespace(address):
+        return ["unshare", "--net", "sh", "-c",
+                "ip link set lo up &&"
+                f" ip addr add {address}/32 dev lo && exec \"$@\"", "sh"]
 
     def test_refused(self):
         keeper = self.keeper()

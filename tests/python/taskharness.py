@@ -3,8 +3,8 @@
 JSON what became of each. The test around it looks at what the servers have seen.
 
     taskharness.py tasks TASK...   all at once
-    taskharness.py hold NAME POLICY LEASE COMMAND...   takes a phase, and stays in it
-    taskharness.py take NAME POLICY   takes over from one that has died, and destroys
+    taskharness.py hold CREATE LEASE COMMAND...   takes a phase, and stays in it
+    taskharness.py take CREATE   takes over from one that has died, and destroys
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import json
 import sys
 
 from phasegate import AsyncClient, Client
-from phasegate.provider import Provider, Task
+from phasegate.provider import Container, Provider, Task
 
 
 async def run_tasks(tasks):
@@ -30,11 +30,21 @@ async def run_tasks(tasks):
     await asyncio.gather(*map(one, tasks))
 
 
-async def hold(name, policy, lease, words):
-    async with AsyncClient().environment(policy, name) as environment:
+def read_task(text):
+    fields = json.loads(text)
+    for name in ("container", "verifier_container"):
+        if name in fields:
+            fields[name] = Container(fields[name])
+    return Task(**fields)
+
+
+async def hold(create, lease, words):
+    async with AsyncClient().environment(**create) as environment:
         async with environment.phase("run", lease=lease):
             # It is to outlive a harness that is killed.
-            await asyncio.create_subprocess_exec(*environment.command(*words),
+            if not create.get("members"):
+                words = environment.command(*words)
+            await asyncio.create_subprocess_exec(*words,
                                                  stdin=asyncio.subprocess.DEVNULL,
                                                  stdout=asyncio.subprocess.DEVNULL,
                                                  start_new_session=True)
@@ -45,15 +55,14 @@ async def hold(name, policy, lease, words):
 def main():
     kind, *words = sys.argv[1:]
     if kind == "tasks":
-        asyncio.run(run_tasks([Task(**json.loads(word)) for word in words]))
+        asyncio.run(run_tasks(list(map(read_task, words))))
     elif kind == "hold":
-        name, policy, lease, *command = words
+        create, lease, *command = words
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(hold(name, json.loads(policy), int(lease), command))
+            asyncio.run(hold(json.loads(create), int(lease), command))
     elif kind == "take":
         # The same request again finds the Environment of the harness that has died.
-        name, policy = words
-        environment = Client().create(name, json.loads(policy))
+        environment = Client().create(**json.loads(words[0]))
         print(json.dumps({"denied": environment.info.denied, "phase": environment.phase_in_force}))
         environment.destroy("kill")
 

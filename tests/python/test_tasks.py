@@ -1,25 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A harness on the Python client against the real agent, judged by what the servers have seen.
-
-The harness is a process of its own, which has the package phasegate; this one has the lab.
-"""
+"""A harness on the Python client against the real agent: tasks of process trees in cgroups, judged
+by what the servers have seen."""
 
 import json
 import os
-import subprocess
-import sys
 import time
 
 import cgroups
-from agentcase import AgentTest
 from harness import main, token
+from harnesscase import HarnessTest
 from lab import A4, B4, D4
-from phasegate import LIMIT, NO_NETWORK, allowlist, dying_with_us, started
+from phasegate import LIMIT, NO_NETWORK, allowlist
 from recorder import PORT
 
-PACKAGE = os.environ["PHASEGATE_PYTHON"]
-HARNESS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "taskharness.py")
 TASKS = 32
 # Connects and says a token; prints "HOST open" or "HOST denied".
 SEND = """
@@ -29,7 +23,7 @@ send() { if (exec 3<>/dev/tcp/$1/%d && printf %%s "$2" >&3) 2>/dev/null
 # Sends to an address for as long as it lives, in a session of its own and without its parents. A
 # file gets a line for each attempt: it may be killed between any two.
 SENDER = """
-(setsid bash -c 'while :; do printf %%s "%s" >/dev/udp/%s/%d; echo >>%s; sleep 0.01; done' \
+(setsid bash -c 'while :; do printf %%s "%s" >/dev/udp/%s/%d; echo >>%s; sleep 0.01; done' \\
     </dev/null >/dev/null 2>&1 &)
 """
 
@@ -40,58 +34,6 @@ def shell(*lines):
 
 def send(host, mark):
     return f'send {host} "{mark}"'
-
-
-class HarnessTest(AgentTest):
-    def harness(self, *words):
-        process = subprocess.Popen(
-            dying_with_us(*self.lab.client.command(sys.executable, HARNESS, *words)),
-            stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": PACKAGE, "PHASEGATE_SOCKET": self.daemon.socket})
-        started.add(process.pid)
-
-        def end():
-            process.kill()
-            process.wait()
-            process.stdout.close()
-
-        self.addCleanup(end)
-        return process
-
-    def run_tasks(self, *tasks):
-        """{name: what the harness says of it}"""
-        process = self.harness("tasks", *map(json.dumps, tasks))
-        output, _ = process.communicate(timeout=4 * LIMIT)
-        self.assertEqual(process.returncode, 0)
-        results = {line["name"]: line for line in map(json.loads, output.splitlines())}
-        self.assertEqual(set(results), {task["name"] for task in tasks})
-        return results
-
-    def assertSeen(self, host, mark):
-        self.assertIsNotNone(self.recorder.wait(mark), f"{host} has not seen {mark}")
-        self.assertEqual({a.address for a in self.recorder.arrivals(mark)}, {host})
-
-    def assertNotSeen(self, mark):
-        """Call it after a fence."""
-        self.assertEqual(self.recorder.arrivals(mark), [])
-
-    def assertNothingLeft(self):
-        self.assertEqual(self.daemon.call("GET", "/v1/environments")["environments"], [])
-
-    def path(self, name):
-        return f"{self.daemon.directory.name}/{name}"
-
-    @staticmethod
-    def attempts(path):
-        return os.path.getsize(path) if os.path.exists(path) else 0
-
-    def wait_counted(self, path, more=10):
-        """Until a sender has tried so many times more."""
-        first = self.attempts(path)
-        deadline = time.monotonic() + LIMIT
-        while self.attempts(path) < first + more:
-            self.assertLess(time.monotonic(), deadline, "the sender is not at work")
-            time.sleep(0.01)
 
 
 class Tasks(HarnessTest):
@@ -185,25 +127,21 @@ class Tasks(HarnessTest):
 
 class Crash(HarnessTest):
     LEASE = 3
-    POLICY = json.dumps({"network_policy": allowlist(B4), "run_network_policy": allowlist(A4)})
+    POLICY = {"network_policy": allowlist(B4), "run_network_policy": allowlist(A4)}
 
-    def event(self, cursor, kind, name):
-        while True:
-            lines = self.daemon.call("GET", f"/v1/events?cursor={cursor}&follow=1"
-                                     f"&environment={name}").body
-            cursor = lines[-1]["cursor"]
-            for line in lines:
-                if line["event"] == kind:
-                    return line
+    def make(self, label):
+        """(name, what to create it with)"""
+        name = self.name(label)
+        self.daemon.names.add(name)
+        return name, json.dumps({"name": name, "policy": self.POLICY})
 
     def test_killed_in_a_run(self):
         """What it has started goes on, and sends nothing more once the lease is over."""
-        name, mark = self.name("crash"), token("crash")
-        self.daemon.names.add(name)
+        (name, create), mark = self.make("crash"), token("crash")
         count = self.path("count")
         sender = SENDER % (mark, A4, PORT, count)
         cursor = self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
-        process = self.harness("hold", name, self.POLICY, str(self.LEASE), *shell(sender))
+        process = self.harness("hold", create, str(self.LEASE), *shell(sender))
         directory = json.loads(process.stdout.readline())["directory"]
         self.assertSeen(A4, mark)
         # While it is alive its lease is renewed.
@@ -222,18 +160,17 @@ class Crash(HarnessTest):
         self.fence()
         self.assertNotSeen(mark)
         self.assertTrue(cgroups.processes(directory))
-        next_one = self.harness("take", name, self.POLICY)
+        next_one = self.harness("take", create)
         self.assertEqual(json.loads(next_one.communicate(timeout=LIMIT)[0])["denied"], True)
         self.assertFalse(os.path.exists(directory))
         self.assertNothingLeft()
 
     def test_agent_is_killed_under_a_harness(self):
         """The phase stays in force without it, and the harness does not notice."""
-        name, mark, other = self.name("kill"), token("kill"), token("other")
-        self.daemon.names.add(name)
+        (name, create), mark, other = self.make("kill"), token("kill"), token("other")
         script = shell(SENDER % (mark, A4, PORT, self.path("a")),
                        SENDER % (other, D4, PORT, self.path("d")))
-        process = self.harness("hold", name, self.POLICY, "20", *script)
+        process = self.harness("hold", create, "20", *script)
         directory = json.loads(process.stdout.readline())["directory"]
         self.assertSeen(A4, mark)
         self.daemon.kill()

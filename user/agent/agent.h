@@ -33,7 +33,7 @@ struct pg_agent {
 	struct pg_server *server;
 	struct pg_events events;
 	struct pg_managed_list environments;
-	LIST_HEAD(, pg_verification) verifications; /* verify.h */
+	LIST_HEAD(pg_verification_list, pg_verification) verifications; /* verify.h */
 	size_t environment_count;
 	/* While an operation collects warnings for its reply; they are logged as well. */
 	struct pg_json_writer warnings;

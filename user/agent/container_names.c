@@ -101,28 +101,43 @@ static int append(int to, int from, const char *path, struct pg_error *err)
 	return 0;
 }
 
+/* What the runtime itself was told, whatever has become of the file. */
+static int add_extra_hosts(struct pg_agent *agent, const struct pg_container *container, int hosts,
+			   struct pg_error *err)
+{
+	for (size_t i = 0; i < container->extra_host_count; i++) {
+		const struct pg_container_host *host = &container->extra_hosts[i];
+		char message[512], address[PG_ADDR_TEXT];
+
+		if (!host->gateway) {
+			pg_addr_format(&host->addr, address);
+			if (dprintf(hosts, "%s %s\n", address, host->name) < 0)
+				return pg_fail_errno(err, -errno, "cannot copy %s",
+						     container->hosts);
+			continue;
+		}
+		snprintf(message, sizeof(message),
+			 "the hosts file of the container %s was written since its start, so the"
+			 " address of %s in it is not used",
+			 container->name, host->name);
+		pg_agent_warn(agent, "hosts_changed", message);
+	}
+	return 0;
+}
+
 static int add_hosts(struct pg_agent *agent, const struct pg_container *container, int *hosts,
 		     struct pg_error *err)
 {
 	pg_autoclose int fd =
 		open(container->hosts, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat file;
-	char message[256];
 
-	if (fd < 0 || fstat(fd, &file))
-		return 0;
-	if (!is_as_started(&file, container->started)) {
-		snprintf(message, sizeof(message),
-			 "the hosts file of the container %s was written since its start: its names"
-			 " are not used",
-			 container->name);
-		pg_agent_warn(agent, "hosts_changed", message);
-		return 0;
-	}
 	if (*hosts < 0)
 		*hosts = memfd_create("phasegate-hosts", MFD_CLOEXEC);
 	if (*hosts < 0)
 		return pg_fail_errno(err, -errno, "cannot copy %s", container->hosts);
+	if (fd < 0 || fstat(fd, &file) || !is_as_started(&file, container->started))
+		return add_extra_hosts(agent, container, *hosts, err);
 	return append(*hosts, fd, container->hosts, err);
 }
 

@@ -231,7 +231,7 @@ static void describe_block(struct pg_json_writer *json, const char *name, const 
 /* What lets through less than the policy might, whatever that is. */
 static void describe_blocks(const struct pg_container *container, struct pg_json_writer *json)
 {
-	bool ip4 = container->network_count == 0, ip6 = ip4;
+	bool ip4 = container->network_count == 0, ip6 = ip4; /* as far as is known */
 
 	pg_json_write_open(json, "blocks", '[');
 	if (container->network_mode && strcmp(container->network_mode, "none") == 0) {

@@ -47,7 +47,8 @@ void pg_containers_resolvers(struct pg_agent *agent, const struct pg_member_list
 			     struct pg_endpoint *servers, size_t max, size_t *ret_count);
 /*
  * Their hosts files in one, which is closed by the caller: *ret_fd is -1 if there is none. One that
- * was written since the container was started is left out.
+ * was written since the container was started may say what the container wants: then only the
+ * names that its maker gave count.
  */
 int pg_containers_hosts(struct pg_agent *agent, const struct pg_member_list *list, int *ret_fd,
 			struct pg_error *err) PG_MUST_CHECK;

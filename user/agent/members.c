@@ -56,6 +56,7 @@ static int resolve_container(struct pg_agent *agent, const struct pg_request *re
 	int error = pg_member_of_container(agent, request, member->runtime, member->container,
 					   object, list, &list->paths[list->count], found, reply);
 
+	list->attach = true;
 	if (!error)
 		pg_member_container_describe(*found, sources);
 	return error;

@@ -75,9 +75,9 @@ void pg_verifications_denied(struct pg_agent *agent, const struct pg_event *even
 void pg_verification_describe(const struct pg_verification *verification,
 			      const struct pg_managed *managed, struct pg_json_writer *json);
 
-/* In the child: writes the outcomes to the descriptor. */
+/* In the child, userdata: writes the outcomes to the descriptor. */
 struct pg_verify_probe {
 	const struct pg_verify_target *targets;
 	int write_fd;
 };
-int pg_verify_probe(void *probe);
+int pg_verify_probe(void *userdata);

@@ -88,6 +88,45 @@ int pg_env_list(int argc, char **argv)
 	return pg_agent_command(&command, NULL, argc, argv);
 }
 
+/* Lines of two fields of the elements, the first of which may be null. */
+static void print_pairs(const struct pg_json_value *array, const char *label, const char *first,
+			const char *between, const char *second)
+{
+	const struct pg_json_value *item = array ? pg_json_first(array) : NULL;
+
+	for (; item; item = pg_json_next(item)) {
+		pg_autofree char *one = pg_agent_text(item, first);
+		pg_autofree char *other = pg_agent_text(item, second);
+		const bool both = one && pg_json_member(item, first);
+
+		printf("%-15s %s%s%s\n", label, both ? one : "", both ? between : "",
+		       other ? other : "");
+	}
+}
+
+/* A container's own network, which the policy does not change. */
+static void print_network(const struct pg_json_value *network)
+{
+	pg_autofree char *mode = network ? pg_agent_text(network, "mode") : NULL;
+	pg_autofree char *owner = network ? pg_agent_text(network, "owner") : NULL;
+	const struct pg_json_value *names = pg_json_member(network, "networks");
+	const struct pg_json_value *name = names ? pg_json_first(names) : NULL;
+
+	if (!network)
+		return;
+	printf("%-15s %s", "  network", mode ? mode : "");
+	if (pg_json_member(network, "owner") && owner)
+		printf(" (of %s)", owner);
+	for (; name; name = pg_json_next(name)) {
+		const char *text = pg_json_string_of(name);
+
+		printf(" %s", text ? text : "");
+	}
+	putchar('\n');
+	print_pairs(pg_json_member(network, "blocks"), "  blocks", "network", ": ", "message");
+	print_pairs(pg_json_member(network, "proxies"), "  proxy", "variable", "=", "value");
+}
+
 /* A member, and whatever else the agent says of it. */
 static void print_member(const struct pg_json_value *member)
 {
@@ -99,10 +138,12 @@ static void print_member(const struct pg_json_value *member)
 		const char *name = pg_json_name_of(field);
 		pg_autofree char *text = pg_agent_text(member, name);
 
-		if (strcmp(name, "cgroup") != 0 && pg_json_member(member, name) && text)
+		if (strcmp(name, "cgroup") != 0 && strcmp(name, "network") != 0 &&
+		    pg_json_member(member, name) && text)
 			printf(" %s=%s", name, text);
 	}
 	putchar('\n');
+	print_network(pg_json_member(member, "network"));
 }
 
 static void print_phase(const struct pg_json_value *policy, const char *name)

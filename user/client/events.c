@@ -22,7 +22,7 @@ static int read_cursor(const char *line, size_t size, uint64_t *ret_cursor,
 	event = pg_json_member(pg_json_root(json), "event");
 	cursor = pg_json_member(pg_json_root(json), "cursor");
 	kind = event ? pg_json_string_of(event) : NULL;
-	if (!kind || strcmp(kind, "cursor") || !cursor ||
+	if (!kind || strcmp(kind, "cursor") != 0 || !cursor ||
 	    !pg_json_number_of(cursor, PG_JSON_NUMBER_MAX, ret_cursor))
 		return client_bad_reply(ret_error, "events do not end with a cursor");
 	return 0;

@@ -54,6 +54,9 @@ void pg_container_clear(struct pg_container *container)
 	free(container->service);
 	for (size_t i = 0; i < container->network_count; i++)
 		free(container->networks[i].name);
+	for (size_t i = 0; i < container->extra_host_count; i++)
+		free(container->extra_hosts[i].name);
+	free(container->extra_hosts);
 	for (size_t i = 0; i < container->proxy_count; i++)
 		free(container->proxies[i].value);
 	*container = (struct pg_container){0};

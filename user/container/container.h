@@ -52,6 +52,8 @@ struct pg_runtimes {
 #define PG_CONTAINER_NETWORKS_MAX 8
 #define PG_CONTAINER_DNS_MAX	  3
 #define PG_CONTAINER_PROXIES_MAX  8
+/* Names that were given to it with an address: a line each of a command or a Compose file. */
+#define PG_CONTAINER_HOSTS_MAX	  256
 
 struct pg_container_network {
 	char *name;
@@ -64,6 +66,12 @@ struct pg_container_network {
 struct pg_container_proxy {
 	const char *variable; /* of the list of those that programs look at */
 	char *value;	      /* without user and password */
+};
+
+struct pg_container_host {
+	char *name;
+	bool gateway; /* the address is the host's own, by the runtime's choice */
+	struct pg_addr addr;
 };
 
 struct pg_container {
@@ -82,7 +90,9 @@ struct pg_container {
 	/* Files of the host that are its /etc/resolv.conf and /etc/hosts; NULL: none. What is
 	 * in the container may have written them since. */
 	char *resolv_conf, *hosts;
-	uint64_t started;	 /* CLOCK_REALTIME ns; 0: not known */
+	uint64_t started; /* CLOCK_REALTIME ns; 0: not known */
+	struct pg_container_host *extra_hosts;
+	size_t extra_host_count;
 	char *project, *service; /* of Compose; NULL: none */
 	struct pg_container_proxy proxies[PG_CONTAINER_PROXIES_MAX];
 	size_t proxy_count;

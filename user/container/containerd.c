@@ -51,7 +51,7 @@ static int read_spec(int task_fd, struct pg_json **ret_json, struct pg_error *er
 
 static const char *nerdctl_name(const struct pg_json *spec)
 {
-	return pg_container_text(pg_json_root(spec), "annotations", NERDCTL_NAME, NULL);
+	return pg_container_text(pg_json_root(spec), "annotations", NERDCTL_NAME);
 }
 
 static enum match match_task(const struct search *search, int task_fd, const char *id)

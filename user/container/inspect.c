@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -45,16 +44,12 @@ static const struct pg_json_value *find(const struct pg_json_value *object, cons
 	return second ? pg_json_member(value, second) : value;
 }
 
-const char *pg_container_text(const struct pg_json_value *object, ...)
+const char *pg_container_text(const struct pg_json_value *object, const char *first,
+			      const char *second)
 {
-	const char *name, *text;
-	va_list names;
+	const struct pg_json_value *value = find(object, first, second);
+	const char *text = value ? pg_json_string_of(value) : NULL;
 
-	va_start(names, object);
-	while ((name = va_arg(names, const char *)))
-		object = pg_json_member(object, name);
-	va_end(names);
-	text = object ? pg_json_string_of(object) : NULL;
 	return text && *text ? text : NULL;
 }
 
@@ -146,7 +141,11 @@ static void add_gateway(struct pg_container_network *network, const char *text)
 
 static int read_networks(struct pg_container *container, const struct pg_json_value *networks)
 {
-	if (!networks || !pg_json_is_object(networks))
+	const char *mode = container->network_mode;
+
+	/* Docker lists these modes as networks without addresses. */
+	if (!networks || !pg_json_is_object(networks) ||
+	    (mode && (strcmp(mode, "host") == 0 || strcmp(mode, "none") == 0)))
 		return 0;
 	for (const struct pg_json_value *n = pg_json_first(networks);
 	     n && container->network_count < PG_CONTAINER_NETWORKS_MAX; n = pg_json_next(n)) {
@@ -160,6 +159,41 @@ static int read_networks(struct pg_container *container, const struct pg_json_va
 		network->ip6 = pg_container_text(n, "GlobalIPv6Address", NULL);
 		add_gateway(network, pg_container_text(n, "Gateway", NULL));
 		add_gateway(network, pg_container_text(n, "IPv6Gateway", NULL));
+	}
+	return 0;
+}
+
+/* "NAME:ADDRESS" or "NAME=ADDRESS"; false: it is neither. */
+static bool parse_host(char *text, struct pg_container_host *ret_host)
+{
+	char *end = text + strcspn(text, ":=");
+
+	if (end == text || !*end || text[strcspn(text, " \t\r\n#")])
+		return false;
+	*end++ = '\0';
+	*ret_host = (struct pg_container_host){.name = text,
+					       .gateway = strcmp(end, "host-gateway") == 0};
+	return ret_host->gateway || pg_addr_parse(end, &ret_host->addr) == 0;
+}
+
+static int read_extra_hosts(struct pg_container *container, const struct pg_json_value *array)
+{
+	if (!array || !pg_json_is_array(array))
+		return 0;
+	container->extra_hosts = calloc(PG_CONTAINER_HOSTS_MAX, sizeof(*container->extra_hosts));
+	if (!container->extra_hosts)
+		return -ENOMEM;
+	for (const struct pg_json_value *e = pg_json_first(array);
+	     e && container->extra_host_count < PG_CONTAINER_HOSTS_MAX; e = pg_json_next(e)) {
+		const char *text = pg_json_string_of(e);
+		pg_autofree char *copy = strdup(text ? text : "");
+
+		if (!copy)
+			return -ENOMEM;
+		if (parse_host(copy, &container->extra_hosts[container->extra_host_count])) {
+			container->extra_host_count++;
+			copy = NULL;
+		}
 	}
 	return 0;
 }
@@ -198,7 +232,7 @@ static const char *plain_name(const char *name)
 
 static const char *mode_of(const struct pg_json_value *object)
 {
-	const char *mode = pg_container_text(object, "HostConfig", "NetworkMode", NULL);
+	const char *mode = pg_container_text(object, "HostConfig", "NetworkMode");
 
 	return mode && strcmp(mode, "default") == 0 ? "bridge" : mode;
 }
@@ -238,6 +272,8 @@ int pg_container_read(const struct pg_json *json, struct pg_container *container
 		error = read_networks(container, find(root, "NetworkSettings", "Networks"));
 	if (!error)
 		error = pg_container_read_proxies(container, find(root, "Config", "Env"));
+	if (!error)
+		error = read_extra_hosts(container, find(root, "HostConfig", "ExtraHosts"));
 	if (error)
 		return pg_fail(err, error, "no memory for a container");
 	if (!container->id || !pid || !pg_json_number_of(pid, INT_MAX, &number))
@@ -246,7 +282,7 @@ int pg_container_read(const struct pg_json *json, struct pg_container *container
 		return pg_fail(err, -ESRCH, "the container %s does not run", container->name);
 	container->pid = (pid_t)number;
 	container->privileged = pg_json_is_true(find(root, "HostConfig", "Privileged"));
-	container->started = parse_time(pg_container_text(root, "State", "StartedAt", NULL));
+	container->started = parse_time(pg_container_text(root, "State", "StartedAt"));
 	read_dns(container, find(root, "HostConfig", "Dns"));
 	return 0;
 }

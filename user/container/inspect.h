@@ -25,9 +25,10 @@ bool pg_container_network_is_internal(const struct pg_json *json);
 int pg_neighbours_read(struct pg_json **json, struct pg_neighbours *ret_neighbours,
 		       struct pg_error *err) PG_MUST_CHECK;
 
-/* The string of a member of a member..., NULL if it is absent or empty. The path ends with NULL. */
-const char *pg_container_text(const struct pg_json_value *object, ...)
-	__attribute__((sentinel)) PG_MUST_CHECK;
+/* The string of the member, or of that member of the member (second NULL: none); NULL if it is
+ * absent or empty. */
+const char *pg_container_text(const struct pg_json_value *object, const char *first,
+			      const char *second);
 
 /* The proxies among the elements "NAME=VALUE" of an array (NULL: none). -ENOMEM */
 int pg_container_read_proxies(struct pg_container *container,

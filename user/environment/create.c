@@ -80,6 +80,7 @@ static int take_settings(struct pg_environment *environment,
 	struct pg_settings *settings = &environment->settings;
 
 	settings->apart = options->apart;
+	settings->attached = options->attach;
 	settings->report_denials = options->report_denials;
 	settings->dns = options->dns;
 	settings->owner = options->owner;
@@ -103,6 +104,8 @@ void pg_environment_set_flags(struct pg_environment *environment)
 	header->flags = PG_HEADER_CHECK_LO_SOURCE;
 	if (pg_place_count(environment) > 1 && !environment->settings.apart)
 		header->flags |= PG_HEADER_MEMBERS;
+	if (environment->settings.attached)
+		header->flags |= PG_HEADER_ATTACHED;
 	if (environment->settings.report_denials)
 		header->flags |= PG_HEADER_EVENTS;
 	if (environment->host->limit_ports)

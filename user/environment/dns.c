@@ -193,7 +193,7 @@ int pg_dns_load(struct pg_dns *dns, struct pg_content *content, struct pg_error 
 	if (!unresolved)
 		unresolved =
 			pg_resolver_load(dns->resolver, names, count, pg_dns_upstream(dns, home),
-					 home->own_upstream, PG_RESOLVER_LOAD_MS,
+					 home->own_upstream, dns->environment->host->names_wait_ms,
 					 dns->environment->host->interrupt_fd, warn_unresolved,
 					 &warning, err);
 	if (unresolved < 0)

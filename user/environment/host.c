@@ -297,6 +297,7 @@ static int take_options(struct pg_host *host, const struct pg_host_options *opti
 	host->denied = options->denied;
 	host->userdata = options->userdata;
 	host->interrupt_fd = options->interrupt_fd;
+	host->names_wait_ms = options->names_wait_ms ? options->names_wait_ms : PG_RESOLVER_LOAD_MS;
 	host->cgroup_mount_fd = host->epoll_fd = host->aging_fd = host->closing_fd = -1;
 	host->pins_fd = -1;
 	host->parent = strdup(options->parent ? options->parent : PG_CGROUP_PARENT);

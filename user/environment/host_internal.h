@@ -40,6 +40,7 @@ struct pg_host {
 	char *cgroup_mount;
 	int cgroup_mount_fd;
 	int epoll_fd;
+	int names_wait_ms;	  /* for the names of a policy, at most */
 	int interrupt_fd;	  /* readable: give up what takes long; -1: none; not owned */
 	int aging_fd, closing_fd; /* timers */
 	struct pg_source events, aging, closing;

@@ -38,6 +38,7 @@ struct pg_fixed_host {
 /* What stays as it was when the Environment was created. */
 struct pg_settings {
 	bool apart, report_denials;
+	bool attached; /* members were running before */
 	struct pg_dns_settings dns;
 	struct pg_endpoint resolvers[PG_NAMESERVERS_MAX], own_resolvers[PG_NAMESERVERS_MAX];
 	size_t resolver_count, own_resolver_count;

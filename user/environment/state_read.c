@@ -181,6 +181,7 @@ static int take_text(const struct text *text, struct pg_saved *saved)
 	saved->state = (uint32_t)text->state;
 	saved->flags = (uint32_t)text->flags;
 	settings->apart = text->apart;
+	settings->attached = saved->flags & PG_HEADER_ATTACHED;
 	settings->report_denials = text->report_denials;
 	settings->owner = (uid_t)text->owner;
 	settings->dns = (struct pg_dns_settings){

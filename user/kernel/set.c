@@ -41,6 +41,42 @@ static int outer_fd(const struct pg_kernel *kernel, enum pg_table table)
 	return -1;
 }
 
+/* An array that is always there, so reading cannot fail. */
+static struct pg_slot_use read_use(const struct pg_kernel *kernel, uint32_t slot)
+{
+	struct pg_slot_use use = {};
+
+	bpf_map_lookup_elem(bpf_map__fd(kernel->skeleton->maps.pg_slots), &slot, &use);
+	return use;
+}
+
+static int write_use(struct pg_kernel *kernel, uint32_t slot, const struct pg_slot_use *use,
+		     struct pg_error *err)
+{
+	if (bpf_map_update_elem(bpf_map__fd(kernel->skeleton->maps.pg_slots), &slot, use,
+				BPF_EXIST))
+		return pg_fail_errno(err, -errno, "noting the use of slot %u", slot);
+	return 0;
+}
+
+static int note_set(struct pg_kernel *kernel, uint32_t slot, bool used, uint8_t names,
+		    struct pg_error *err)
+{
+	struct pg_slot_use use = read_use(kernel, slot);
+
+	use.set = used;
+	use.set_tables = names;
+	return write_use(kernel, slot, &use, err);
+}
+
+static int note_learned(struct pg_kernel *kernel, uint32_t slot, uint32_t id, struct pg_error *err)
+{
+	struct pg_slot_use use = read_use(kernel, slot);
+
+	use.learned_id = id;
+	return write_use(kernel, slot, &use, err);
+}
+
 /* The prefix as a key of the table, at key. */
 static void encode_key(enum pg_table table, const struct pg_prefix *prefix, void *key)
 {
@@ -195,7 +231,9 @@ int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 		filling.tables[filling.count++].count = content[i].count;
 		created.tables |= (uint8_t)(1U << i);
 	}
-	error = create_tables(&filling, err);
+	error = note_set(kernel, created.slot, true, created.tables, err);
+	if (!error)
+		error = create_tables(&filling, err);
 	if (error) {
 		pg_set_destroy(kernel, &created);
 		return error;
@@ -206,34 +244,38 @@ int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 
 int pg_set_occupy(struct pg_kernel *kernel, const struct pg_kernel_set *set, struct pg_error *err)
 {
+	struct pg_slot_use use;
+
 	if (!set->tables)
 		return 0;
 	if (!set->slot || set->slot >= PG_SLOT_MAX)
 		return pg_fail(err, -ERANGE, "%u is not a slot of address sets", set->slot);
-	for (size_t i = 0; i < PG_TABLE_COUNT; i++) {
-		uint32_t id;
-
-		if (set->tables & (1U << i) &&
-		    bpf_map_lookup_elem(outer_fd(kernel, (enum pg_table)i), &set->slot, &id))
-			return pg_fail_errno(err, -errno, "finding %s of slot %u", tables[i].name,
-					     set->slot);
-	}
+	use = read_use(kernel, set->slot);
+	if (!use.set || (use.set_tables & set->tables) != set->tables)
+		return pg_fail(err, -ENOENT, "slot %u has not the tables that are expected",
+			       set->slot);
 	if (!pg_slot_occupy(kernel->set_slots, set->slot))
 		return pg_fail(err, -EEXIST, "slot %u of address sets is in use already",
 			       set->slot);
 	return 0;
 }
 
-void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set)
+static void empty_tables(struct pg_kernel *kernel, uint32_t slot, uint8_t names)
 {
-	struct filling filling = {.kernel = kernel, .slot = set->slot};
+	struct filling filling = {.kernel = kernel, .slot = slot};
 
-	if (!set->slot)
-		return;
 	for (size_t i = 0; i < PG_TABLE_COUNT; i++)
-		if (set->tables & (1U << i))
+		if (names & (1U << i))
 			filling.tables[filling.count++].index = (enum pg_table)i;
 	pg_parallel(filling.count, empty_one, &filling);
+	(void)!note_set(kernel, slot, false, 0, NULL);
+}
+
+void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set)
+{
+	if (!set->slot)
+		return;
+	empty_tables(kernel, set->slot, set->tables);
 	pg_kernel_synchronize(kernel);
 	pg_slot_release(kernel->set_slots, set->slot);
 	*set = (struct pg_kernel_set){};
@@ -244,22 +286,30 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
 	const int outer = bpf_map__fd(kernel->skeleton->maps.pg_learned_sets);
+	struct bpf_map_info info = {};
+	__u32 size = sizeof(info);
 	pg_autoclose int fd = -1;
 	uint32_t slot;
+	int error;
 
 	fd = bpf_map_create(BPF_MAP_TYPE_HASH, "pg_learned", sizeof(struct pg_addr),
 			    sizeof(struct pg_learned), (uint32_t)capacity, &options);
 	if (fd < 0)
 		return pg_fail_map(err, -errno, "creating", "pg_learned", capacity * ELEMENT_BYTES);
+	if (bpf_obj_get_info_by_fd(fd, &info, &size))
+		return pg_fail_errno(err, -errno, "reading the number of pg_learned");
 	slot = pg_slot_take(kernel->learned_slots, PG_SLOT_MAX);
 	if (!slot)
 		return pg_fail(err, -ENOSPC, "all %d slots for learned addresses are in use",
 			       PG_SLOT_MAX - 1);
-	if (bpf_map_update_elem(outer, &slot, &fd, BPF_ANY)) {
-		const int error = -errno;
-
+	error = note_learned(kernel, slot, info.id, err);
+	if (!error && bpf_map_update_elem(outer, &slot, &fd, BPF_ANY)) {
+		error = pg_fail_errno(err, -errno, "putting pg_learned into slot %u", slot);
+		(void)!note_learned(kernel, slot, 0, NULL);
+	}
+	if (error) {
 		pg_slot_release(kernel->learned_slots, slot);
-		return pg_fail_errno(err, error, "putting pg_learned into slot %u", slot);
+		return error;
 	}
 	*ret_learned = (struct pg_kernel_learned){.slot = slot, .fd = PG_TAKE_FD(fd)};
 	return 0;
@@ -268,14 +318,15 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 int pg_learned_occupy(struct pg_kernel *kernel, uint32_t slot,
 		      struct pg_kernel_learned *ret_learned, struct pg_error *err)
 {
-	const int outer = bpf_map__fd(kernel->skeleton->maps.pg_learned_sets);
 	pg_autoclose int fd = -1;
 	uint32_t id;
 
 	if (!slot || slot >= PG_SLOT_MAX)
 		return pg_fail(err, -ERANGE, "%u is not a slot of learned addresses", slot);
-	if (!bpf_map_lookup_elem(outer, &slot, &id))
-		fd = bpf_map_get_fd_by_id(id);
+	id = read_use(kernel, slot).learned_id;
+	if (!id)
+		return pg_fail(err, -ENOENT, "slot %u has no learned addresses", slot);
+	fd = bpf_map_get_fd_by_id(id);
 	if (fd < 0)
 		return pg_fail_errno(err, -errno, "opening the learned addresses of slot %u", slot);
 	if (!pg_slot_occupy(kernel->learned_slots, slot))
@@ -285,11 +336,17 @@ int pg_learned_occupy(struct pg_kernel *kernel, uint32_t slot,
 	return 0;
 }
 
+static void empty_learned(struct pg_kernel *kernel, uint32_t slot)
+{
+	bpf_map_delete_elem(bpf_map__fd(kernel->skeleton->maps.pg_learned_sets), &slot);
+	(void)!note_learned(kernel, slot, 0, NULL);
+}
+
 void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *learned)
 {
 	if (!learned->slot)
 		return;
-	bpf_map_delete_elem(bpf_map__fd(kernel->skeleton->maps.pg_learned_sets), &learned->slot);
+	empty_learned(kernel, learned->slot);
 	pg_kernel_synchronize(kernel);
 	pg_slot_release(kernel->learned_slots, learned->slot);
 	pg_close_fd(&learned->fd);
@@ -346,27 +403,21 @@ int pg_learned_walk(const struct pg_kernel_learned *learned, pg_learned_visit vi
 	return 0;
 }
 
-/* Deleting costs an RCU period each, so only what is there is deleted. */
-static size_t sweep_outer(int fd, const uint64_t *slots)
-{
-	size_t swept = 0;
-
-	for (uint32_t slot = 1; slot < PG_SLOT_MAX; slot++) {
-		uint32_t id;
-
-		if (!pg_slot_is_used(slots, slot) && !bpf_map_lookup_elem(fd, &slot, &id) &&
-		    !bpf_map_delete_elem(fd, &slot))
-			swept++;
-	}
-	return swept;
-}
-
 size_t pg_kernel_sweep(struct pg_kernel *kernel)
 {
 	size_t swept = pg_states_sweep(kernel);
 
-	for (size_t i = 0; i < PG_TABLE_COUNT; i++)
-		swept += sweep_outer(outer_fd(kernel, (enum pg_table)i), kernel->set_slots);
-	return swept + sweep_outer(bpf_map__fd(kernel->skeleton->maps.pg_learned_sets),
-				   kernel->learned_slots);
+	for (uint32_t slot = 1; slot < PG_SLOT_MAX; slot++) {
+		const struct pg_slot_use use = read_use(kernel, slot);
+
+		if (use.set && !pg_slot_is_used(kernel->set_slots, slot)) {
+			empty_tables(kernel, slot, use.set_tables);
+			swept++;
+		}
+		if (use.learned_id && !pg_slot_is_used(kernel->learned_slots, slot)) {
+			empty_learned(kernel, slot);
+			swept++;
+		}
+	}
+	return swept;
 }

@@ -36,6 +36,8 @@
 #define PG_HEADER_HOST_PORTS	   (1U << 8)
 /* What is sent to pg_member_addresses is open, outside public too. */
 #define PG_HEADER_MEMBER_ADDRESSES (1U << 9)
+/* The members ran before they were confined: a listener without a mark may be theirs. */
+#define PG_HEADER_ATTACHED	   (1U << 10)
 
 /* pg_phase_slot.flags */
 #define PG_PHASE_DNS_REDIRECT (1U << 0) /* what is meant for port 53 goes to .listener only */

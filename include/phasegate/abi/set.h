@@ -47,6 +47,19 @@ typedef __u8 pg_set_value;
 #define PG_SLOT_MAX 8192
 
 /*
+ * Element of pg_slots (index: the slot): what user space has in the slot. The programs do not read
+ * it; it is for the next process, since on Linux 6.1 each look at a slot of an outer map waits
+ * for an RCU period. Written before the slot is filled, and cleared after it was emptied.
+ */
+struct pg_slot_use {
+	__u32 learned_id; /* of the inner map of learned addresses; 0: none */
+	__u8 set;	  /* 1: a static set has the slot */
+	__u8 set_tables;  /* of it, a bit per enum pg_table */
+	__u8 reserved[2];
+};
+PG_ASSERT_SIZE(struct pg_slot_use, 8);
+
+/*
  * Value of a learned address (key: struct pg_addr, either family). Until .expires (CLOCK_BOOTTIME,
  * ns) the address is allowed; after it, it is draining: nothing new, but segments of an
  * established connection pass while the element exists.

@@ -11,7 +11,9 @@ static const char web[] =
 	"{\"Id\":\"" ID "\",\"Name\":\"/web\",\"State\":{\"Running\":true,\"Pid\":4242,"
 	"\"StartedAt\":\"2024-02-29T12:00:01.5Z\"},\"ResolvConfPath\":\"/d/resolv.conf\","
 	"\"HostsPath\":\"/d/hosts\",\"HostConfig\":{\"NetworkMode\":\"front\","
-	"\"Privileged\":true,\"Dns\":[\"192.0.2.53\",\"nonsense\"]},\"Config\":{\"Env\":"
+	"\"Privileged\":true,\"Dns\":[\"192.0.2.53\",\"nonsense\"],"
+	"\"ExtraHosts\":[\"a.test:192.0.2.1\",\"b.test=fd00::1\",\"c.test:host-gateway\","
+	"\"bad name:192.0.2.1\",\"d.test\",\":192.0.2.1\",\"e.test:1.2.3\"]},\"Config\":{\"Env\":"
 	"[\"PATH=/bin\",\"http_proxy=http://me:secret@proxy.example:3128/\",\"HTTP_PROXY=twice\","
 	"\"ALL_PROXY=\",\"HTTPS_PROXY=10.0.0.1:8080\"],\"Labels\":{"
 	"\"com.docker.compose.project\":\"shop\",\"com.docker.compose.service\":\"web\"}},"
@@ -62,6 +64,12 @@ Test(find, everything_that_a_runtime_says)
 	cr_assert_str_eq(container.project, "shop");
 	cr_assert_str_eq(container.service, "web");
 	cr_assert(eq(sz, container.dns_count, 1));
+	cr_assert(eq(sz, container.extra_host_count, 3));
+	cr_assert_str_eq(container.extra_hosts[0].name, "a.test");
+	cr_assert_str_eq(pg_addr_format(&container.extra_hosts[0].addr, text), "192.0.2.1");
+	cr_assert_str_eq(container.extra_hosts[1].name, "b.test");
+	cr_assert_str_eq(pg_addr_format(&container.extra_hosts[1].addr, text), "fd00::1");
+	cr_assert(container.extra_hosts[2].gateway);
 	cr_assert(eq(sz, container.network_count, 2));
 	cr_assert(container.networks[0].ip4 && !container.networks[0].ip6);
 	cr_assert(not(container.networks[0].internal));

@@ -209,3 +209,22 @@ Test(json, writes_what_it_reads)
 			       "\"d\":\"18446744073709551615\",\"r\":1.2,\"raw\":[]}");
 	cr_expect_eq(size, strlen(text));
 }
+
+Test(json, members_of_replies)
+{
+	static const char text[] = "{\"a\":true,\"b\":null,\"c\":{\"a\":1}}";
+	pg_autojson struct pg_json *json = NULL;
+	struct pg_json_problem problem = {};
+	const struct pg_json_value *root;
+
+	cr_assert(pg_json_parse(text, strlen(text), &limits, &json, &problem) == 0);
+	root = pg_json_root(json);
+	cr_assert(pg_json_is_true(pg_json_member(root, "a")));
+	cr_assert(pg_json_member(root, "b") == NULL);
+	cr_assert(pg_json_member(root, "A") == NULL);
+	cr_assert(pg_json_member(pg_json_member(root, "a"), "a") == NULL);
+	cr_assert(pg_json_member(NULL, "a") == NULL);
+	cr_assert(pg_json_is_true(pg_json_member(pg_json_member(root, "c"), "a")) == 0);
+	cr_assert(pg_json_is_true(NULL) == 0);
+	cr_assert(strcmp(pg_json_name_of(pg_json_first(root)), "a") == 0);
+}

@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Docker's containers as members: found by name, confined as they run, in each network mode; what
+their own network and their neighbours mean for the policy is said."""
+
+import grp
+import json
+import os
+import subprocess
+import unittest
+
+import cgroups
+import vectors
+from agentcase import AgentTest
+from dockerd import AVAILABLE, GATEWAY, IMAGE, Dockerd
+from harness import main
+from lab import A4, B4, D4
+from phasegate import BINARY, NO_NETWORK, PUBLIC, allowlist
+from recorder import PORT
+
+
+GROUP = next(g for g in grp.getgrall() if g.gr_gid not in (0, 65534) and not g.gr_mem)
+MEMBER, DOCKERS = 4001, 4100
+
+
+def project(service, name="pgt-shop"):
+    return ("--label", f"com.docker.compose.project={name}",
+            "--label", f"com.docker.compose.service={service}")
+
+
+@unittest.skipUnless(AVAILABLE, "needs dockerd, docker, containerd, runc and busybox")
+class Docker(AgentTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.docker = Dockerd()
+        cls.addClassCleanup(cls.docker.close)
+        cls.SETTINGS = {"docker_socket": cls.docker.socket, "podman_socket": "/nonexistent",
+                        "containerd_state": cls.docker.containerd, "resolvers": [B4],
+                        "group": GROUP.gr_name}
+        super().setUpClass()
+        cls.docker.start(cls.lab)
+
+    def container(self, *options, **more):
+        name, identity = self.docker.run(*options, **more)
+        self.addCleanup(self.docker.remove, name)
+        return name, identity
+
+    def network(self, name, *options):
+        name = f"pgt-{name}-{os.getpid()}"
+        self.docker.call("network", "create", *options, name)
+        self.addCleanup(self.docker.call, "network", "rm", name, check=False)
+        return name
+
+    def probe(self, name):
+        agent = self.docker.probe(name)
+        self.addCleanup(agent.close)
+        return agent
+
+    def attach(self, *names, policy=None, **body):
+        return self.create(policy or {"network_policy": allowlist(A4)},
+                           members=[{"container": name} for name in names], **body)
+
+    def warnings(self, environment, code):
+        return [w["message"] for w in environment["warnings"] if w["code"] == code]
+
+    def refused(self, code, text, **member):
+        name = self.name()
+        reply = self.daemon.create(name, policy={}, members=[member])
+        self.assertCode(reply, code, text)
+        self.daemon.names.discard(name)
+
+    def assert_confined(self, name):
+        agent = self.probe(name)
+        self.assert_reaches(agent, vectors.tcp, A4, PORT)
+        self.assert_denied(agent, vectors.tcp, D4, PORT)
+        self.assert_denied(agent, vectors.udp_sendto, D4, PORT)
+        self.assert_silent(D4)
+
+    def test_by_name_id_and_beginning_of_an_id(self):
+        name, identity = self.container()
+        for called, more in ((name, {}), (identity, {"runtime": "docker"}), (identity[:12], {}),
+                             (identity, {"runtime": "containerd"})):
+            with self.subTest(called=called, **more):
+                made = self.create({"network_policy": allowlist(A4)},
+                                   members=[{"container": called, **more}])
+                member = made["members"][0]
+                self.assertEqual((member["kind"], member["container_id"]),
+                                 ("container", identity))
+                self.assertEqual(member["runtime"], more.get("runtime", "docker"))
+                self.assertEqual(os.path.basename(member["cgroup"]), identity)
+                self.assert_confined(name)
+                self.assertEqual(self.daemon.destroy(made["name"], "release").status, 200)
+
+    def test_what_cannot_be_found(self):
+        name, _ = self.container()
+        self.docker.call("stop", "--time", "0", name)
+        self.refused("container_not_running", name, container=name)
+        self.refused("container_not_found", "pgt-none", container="pgt-none")
+        self.refused("runtime_unavailable", "/nonexistent", container=name, runtime="podman")
+        self.refused("request_invalid", "docker", container=name, runtime="rocket")
+        self.refused("request_invalid", "name", container="../..")
+
+    def test_caller_who_may_not_use_docker(self):
+        """Whoever may use the agent, but not Docker, has no say in Docker's containers."""
+        container, _ = self.container()
+        os.chmod(self.daemon.directory.name, 0o711)
+        os.chown(self.docker.socket, 0, DOCKERS)
+        for groups, status in (([GROUP.gr_gid], 403), ([GROUP.gr_gid, DOCKERS], 201)):
+            name = self.name()
+            self.daemon.names.add(name)
+            done = subprocess.run(
+                ["setpriv", f"--reuid={MEMBER}", f"--regid={MEMBER}",
+                 "--groups=" + ",".join(map(str, groups)), "curl", "--silent", "--write-out",
+                 "\\n%{http_code}", "--unix-socket", self.daemon.socket, "--data",
+                 json.dumps({"name": name, "policy": {}, "members": [{"container": container}]}),
+                 "http://localhost/v1/environments"], capture_output=True, text=True, check=True)
+            body, code = done.stdout.rsplit("\n", 1)
+            self.assertEqual(int(code), status, body)
+            self.assertEqual(json.loads(body).get("code"),
+                             "member_not_yours" if status == 403 else None)
+
+    def test_twice_is_the_same(self):
+        name, _ = self.container()
+        environment = self.name()
+        body = {"policy": {}, "members": [{"container": name}]}
+        self.assertEqual(self.daemon.create(environment, **body).status, 201)
+        self.assertEqual(self.daemon.create(environment, **body).status, 200)
+        self.refused("member_taken", "", container=name)
+
+    def test_bridge(self):
+        name, _ = self.container()
+        made = self.attach(name)
+        network = made["members"][0]["network"]
+        self.assertEqual((network["mode"], network["networks"]), ("bridge", ["bridge"]))
+        self.assertEqual([b["message"] for b in network["blocks"]],
+                         ["the container has no IPv6 address: it reaches no IPv6 address"])
+        self.assertEqual(made["warnings"], [])
+        self.assert_confined(name)
+
+    def test_host(self):
+        name, _ = self.container("--network", "host")
+        made = self.attach(name)
+        self.assertEqual(made["members"][0]["network"]["mode"], "host")
+        self.assertEqual(made["members"][0]["network"]["blocks"], [])
+        self.assertEqual(len(self.warnings(made, "host_network")), 1)
+        self.assert_confined(name)
+
+    def test_none(self):
+        name, _ = self.container("--network", "none")
+        made = self.attach(name)
+        self.assertEqual(len(self.warnings(made, "network_blocks")), 1)
+        agent = self.probe(name)
+        self.assertEqual(vectors.tcp(agent, D4, PORT, "x")["errno"], "EPERM")
+        self.assertEqual(vectors.tcp(agent, A4, PORT, "x")["errno"], "ENETUNREACH")
+
+    def test_internal(self):
+        name, _ = self.container("--network", self.network("in", "--internal"))
+        made = self.attach(name)
+        self.assertEqual(len(self.warnings(made, "network_blocks")), 1)
+        self.assertIn("internal", made["members"][0]["network"]["blocks"][0]["message"])
+        made = self.daemon.destroy(made["name"], "release")
+        made = self.attach(name, policy={"network_policy": NO_NETWORK})
+        self.assertEqual(self.warnings(made, "network_blocks"), [])
+
+    def test_network_of_another_container(self):
+        owner, identity = self.container()
+        name, _ = self.container("--network", "container:" + owner)
+        made = self.attach(name)
+        network = made["members"][0]["network"]
+        self.assertEqual(network["mode"], "container:" + identity)
+        self.assertEqual((network["owner"], network["networks"]), (owner, ["bridge"]))
+        self.assertIn(owner, self.warnings(made, "shared_network")[0])
+        self.assertIn(owner, self.warnings(made, "unconfined_service")[0])
+        self.assert_confined(name)
+        self.assert_reaches(self.probe(owner), vectors.tcp, B4, PORT)
+        self.daemon.destroy(made["name"], "release")
+        made = self.attach(name, owner)
+        self.assertEqual(made["warnings"], [])
+        self.assertEqual(made["members"][1]["network"]["owner"], None)
+        for one in (name, owner):
+            self.assert_confined(one)
+
+    def test_project(self):
+        """Three services, one in the network of another; "db" is an entry by its name."""
+        network = self.network("shop")
+        web, _ = self.container("--network", network, *project("web"))
+        side, _ = self.container("--network", "container:" + web, *project("side"))
+        db, _ = self.container("--network", network, "--network-alias", "db", *project("db"),
+                               words=("/bin/busybox", "nc", "-l", "-p", "5000", "-e",
+                                      "/bin/sleep", "1000"))
+        other, _ = self.container(*project("web", "pgt-other"))
+        policy = {"network_policy": allowlist("db", A4)}
+        made = self.attach(web, policy=policy)
+        self.assertEqual(sorted(w.split()[2] for w in self.warnings(made, "unconfined_service")),
+                         sorted([side, db]))
+        self.assertFalse(any(other in w["message"] for w in made["warnings"]))
+        self.daemon.destroy(made["name"], "release")
+        made = self.attach(web, side, db, policy=policy)
+        self.assertLessEqual({w["code"] for w in made["warnings"]}, {"unresolved"})
+        for name in (web, side):
+            done = self.docker.call("exec", name, "/bin/busybox", "nslookup", "-type=a", "db",
+                                    check=False)
+            self.assertIn("172.31.", done.stdout.decode().split("Name:")[-1], done)
+            self.assert_confined(name)
+        address = done.stdout.decode().split("Address:")[-1].strip()
+        self.assertEqual(self.probe(web)("socket 0 tcp4")["errno"], "")
+        agent = self.probe(side)
+        agent("socket 0 tcp4")
+        self.assertEqual(agent(f"connect 0 {address} 5000")["errno"], "")
+
+    def test_hosts(self):
+        policy = {"network_policy": allowlist("given.test")}
+        name, _ = self.container("--add-host", "given.test:" + A4)
+        made = self.attach(name, policy=policy)
+        self.assert_confined(name)
+        self.daemon.destroy(made["name"], "release")
+        # What a container writes into its file opens nothing.
+        self.docker.call("exec", name, "/bin/sh", "-c", f"echo {D4} given.test >>/etc/hosts")
+        made = self.attach(name, policy=policy)
+        self.assert_confined(name)
+
+    def test_hosts_of_the_gateway(self):
+        """Its address is known from the file alone, which is used as long as it is unchanged."""
+        policy = {"network_policy": allowlist("host.test")}
+        name, _ = self.container("--add-host", "host.test:host-gateway")
+        made = self.attach(name, policy=policy)
+        self.assertEqual(self.warnings(made, "hosts_changed"), [])
+        agent = self.probe(name)
+        agent("socket 0 tcp4")
+        self.assertEqual(agent(f"connect 0 {GATEWAY} 9")["errno"], "ECONNREFUSED")
+        self.daemon.destroy(made["name"], "release")
+        self.docker.call("exec", name, "/bin/sh", "-c", f"echo {D4} host.test >>/etc/hosts")
+        made = self.attach(name, policy=policy)
+        self.assertIn("host.test", self.warnings(made, "hosts_changed")[0])
+        self.assert_denied(agent, vectors.tcp, D4, PORT)
+
+    def test_rights_and_proxies(self):
+        name, _ = self.container("--cap-add", "NET_ADMIN", "--env",
+                                 "https_proxy=http://me:secret@proxy.test:3128")
+        made = self.attach(name, policy={"network_policy": allowlist("example.com")})
+        self.assertEqual(self.warnings(made, "container_privileged"), [])
+        self.assertEqual(len(self.warnings(made, "container_net_admin")), 1)
+        self.assertIn("HTTPS_PROXY=http://proxy.test:3128",
+                      self.warnings(made, "proxy_resolves_names")[0])
+        self.assertEqual(made["members"][0]["network"]["proxies"],
+                         [{"variable": "HTTPS_PROXY", "value": "http://proxy.test:3128"}])
+        shown = subprocess.run([BINARY, "env", "show", made["name"], "--socket",
+                                self.daemon.socket], capture_output=True, text=True, check=True)
+        for text in ("  network       bridge bridge", "  blocks        the container has no IPv6",
+                     "  proxy         HTTPS_PROXY=http://proxy.test:3128"):
+            self.assertIn(text, shown.stdout)
+        self.assertIn("proxy_resolves_names", shown.stderr)
+        self.assertNotIn("secret", str(made))
+        self.assertNotIn("secret", self.daemon.output)
+
+    def test_privileged(self):
+        try:
+            name, _ = self.container("--privileged")
+        except AssertionError as error:
+            if "unable to apply caps" not in str(error):
+                raise
+            self.skipTest("this machine grants no privileged containers")
+        self.assertEqual(len(self.warnings(self.attach(name), "container_privileged")), 1)
+
+    def test_parent_made_before(self):
+        """The first thing that a container in it does is denied."""
+        made = self.create({"network_policy": allowlist(A4)})
+        name = self.name()
+        done = self.docker.call("run", "--rm", "--name", name, "--cgroup-parent",
+                                made["cgroup_parent"], IMAGE, "/bin/probe", "socket 0 tcp4",
+                                f"connect 0 {D4} {PORT}", "socket 1 tcp4",
+                                f"connect 1 {A4} {PORT}")
+        lines = done.stdout.decode().splitlines()
+        self.assertIn('"EPERM"', lines[1])
+        self.assertIn('"errno":""', lines[3].replace(" ", ""))
+        self.assert_silent(D4)
+
+    def test_open_connection_is_closed(self):
+        name, _ = self.container()
+        agent = self.probe(name)
+        agent("socket 0 tcp4")
+        self.assertEqual(agent(f"connect 0 {D4} {PORT}")["errno"], "")
+        self.attach(name)
+        self.assertIn(agent("send 0 late")["errno"], ("ECONNABORTED", "EPIPE", "EPERM"))
+
+    def test_phases(self):
+        name, _ = self.container()
+        made = self.attach(name, policy={"network_policy": PUBLIC,
+                                         "run_network_policy": NO_NETWORK})
+        agent = self.probe(name)
+        self.assert_reaches(agent, vectors.tcp, D4, PORT)
+        self.daemon.phase(made["name"], "run")
+        self.assert_denied(agent, vectors.tcp, A4, PORT)
+        self.daemon.phase(made["name"], "setup", survivors="allow")
+        self.assert_reaches(agent, vectors.tcp, D4, PORT)
+
+    def test_init_further_down(self):
+        """A container that moves itself into a cgroup below its own is confined as a whole."""
+        name, identity = self.container("--volume", f"{cgroups.mount2()}:/c2")
+        made = self.attach(name)
+        path = made["members"][0]["cgroup"]
+        self.daemon.destroy(made["name"], "release")
+        self.docker.call("exec", name, "/bin/busybox", "mkdir", f"/c2{path}/init.scope")
+        self.docker.call("exec", name, "/bin/sh", "-c",
+                         f"echo 1 >/c2{path}/init.scope/cgroup.procs")
+        made = self.attach(name)
+        self.assertEqual(os.path.basename(made["members"][0]["cgroup"]), identity)
+        self.assert_confined(name)
+
+
+if __name__ == "__main__":
+    main()
