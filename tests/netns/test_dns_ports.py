@@ -4,7 +4,7 @@
 from dnslab import DnsTest
 from harness import main
 from lab import A4, A6
-from phasegate import allowlist, policy
+from phasegate import LIMIT, allowlist, policy
 
 NAME = "allowed.example.com"
 # user/environment/dns_sites.c: PORT_FIRST, PORT_COUNT
@@ -23,7 +23,7 @@ print(len(held), flush=True)
 sys.stdin.read()
 """
 # Listens on the listener's port in namespaces of its own, each before anybody asks there.
-TAKE_IT = """for i in $(seq 30); do
+TAKE_IT = """for i in $(seq 14); do
 	unshare --net sh -c 'ip link set lo up; exec "$@"' - "$@"
 done"""
 TAKER = """import socket, sys
@@ -70,7 +70,7 @@ class Ports(DnsTest):
         """It harms itself; what is said of it ends."""
         inside = self.client(policy(run=allowlist(NAME)))
         run = inside("run", "sh", "-c", TAKE_IT, "-", "/usr/bin/python3", "-c", TAKER,
-                     str(self.listener_port(inside.pid)))
+                     str(self.listener_port(inside.pid)), limit=LIMIT)
         self.assertEqual(run["status"], 0, run)
         self.assert_resolves(inside, NAME, A4)
         inside.end()
