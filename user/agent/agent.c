@@ -104,7 +104,7 @@ static void on_denied(void *userdata, struct pg_environment *environment,
 	char text[PG_ADDR_TEXT];
 
 	pg_verifications_denied(agent, event);
-	if (!pg_agent_open_event(agent, &json, "denied", name))
+	if (environment == agent->quiet || !pg_agent_open_event(agent, &json, "denied", name))
 		return;
 	pg_json_write_string(&json, "phase", pg_phase_name(pg_environment_phase(environment)));
 	pg_json_write_number(&json, "generation", event->generation);

@@ -39,6 +39,7 @@ struct pg_agent {
 	struct pg_json_writer warnings;
 	size_t warning_count;
 	const char *operating_on; /* NULL: none does */
+	const struct pg_environment *quiet; /* its denials are not events */
 	bool stopping;
 };
 

@@ -185,10 +185,22 @@ static void keep_warnings(struct pg_agent *agent, struct creation *creation)
 		pg_log_warning("%s: %s", creation->wanted.name, err.text);
 }
 
+/* What was denied until now was so for trying it, and before the phase was in force. */
+static void forget_denials(struct pg_agent *agent, const struct pg_environment *environment)
+{
+	struct pg_error err = {};
+
+	agent->quiet = environment;
+	if (pg_host_process(agent->host, &err) < 0)
+		pg_log_error("%s", err.text);
+	agent->quiet = NULL;
+}
+
 static void report(struct pg_agent *agent, const struct pg_environment *environment)
 {
 	struct pg_json_writer json;
 
+	forget_denials(agent, environment);
 	if (!pg_agent_open_event(agent, &json, "created", pg_environment_name(environment)))
 		return;
 	pg_json_write_string(&json, "phase", pg_phase_name(pg_environment_phase(environment)));

@@ -19,7 +19,7 @@ int pg_events_init(struct pg_events *events)
 void pg_events_clear(struct pg_events *events)
 {
 	for (size_t i = 0; events->lines && i < PG_EVENTS_MAX; i++)
-		free(events->lines[i].text);
+		free(events->lines[i].long_text);
 	free(events->lines);
 	*events = (struct pg_events){0};
 }
@@ -54,13 +54,16 @@ void pg_events_close(struct pg_events *events, struct pg_json_writer *json, uid_
 		     const char *environment)
 {
 	struct pg_event_line *line = &events->lines[events->next % PG_EVENTS_MAX];
+	pg_autofree char *text = NULL;
 	size_t size;
-	char *text;
 
 	if (pg_json_writer_end(json, &text, &size) < 0)
 		return;
-	free(line->text);
-	line->text = text;
+	free(PG_TAKE_PTR(line->long_text));
+	if (size < sizeof(line->text))
+		memcpy(line->text, text, size + 1);
+	else
+		line->long_text = PG_TAKE_PTR(text);
 	line->owner = owner;
 	snprintf(line->environment, sizeof(line->environment), "%s",
 		 environment ? environment : "");
@@ -87,8 +90,11 @@ bool pg_events_find(const struct pg_events *events, struct pg_events_query *quer
 void pg_events_print(const struct pg_events *events, struct pg_events_query *query, FILE *out)
 {
 	for (size_t count = 0; count < PG_EVENTS_REPLY_MAX && pg_events_find(events, query);
-	     count++, query->cursor++)
+	     count++, query->cursor++) {
+		const struct pg_event_line *line = &events->lines[query->cursor % PG_EVENTS_MAX];
+
 		fprintf(out, "{\"cursor\":%" PRIu64 ",%s}\n", query->cursor,
-			events->lines[query->cursor % PG_EVENTS_MAX].text);
+			line->long_text ? line->long_text : line->text);
+	}
 	fprintf(out, "{\"event\":\"cursor\",\"cursor\":%" PRIu64 "}\n", query->cursor);
 }

@@ -19,10 +19,15 @@
 /* Events of one reply: more than a client wants at once, less than a second of printing. */
 #define PG_EVENTS_REPLY_MAX 4096
 
+#define PG_EVENT_TEXT 440
+
 struct pg_event_line {
 	uid_t owner;
 	char environment[65];
-	char *text; /* one object without the brackets and without its cursor */
+	/* One object without the brackets and without its cursor: in place as a rule, since small
+	 * pieces that live long would keep the heap from shrinking. */
+	char text[PG_EVENT_TEXT];
+	char *long_text; /* NULL: it is in .text */
 };
 
 struct pg_events {
