@@ -38,7 +38,7 @@ struct pg_agent {
 	/* While an operation collects warnings for its reply; they are logged as well. */
 	struct pg_json_writer warnings;
 	size_t warning_count;
-	const char *operating_on; /* NULL: none does */
+	const char *operating_on;	    /* NULL: none does */
 	const struct pg_environment *quiet; /* its denials are not events */
 	bool stopping;
 };

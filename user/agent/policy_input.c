@@ -34,10 +34,11 @@ static size_t value_length(const char *text, size_t size)
 
 static int add_source(struct pg_policy_input *input, const char *text, size_t size)
 {
-	char *name = input->names[input->source_count];
+	char *name;
 
 	if (input->source_count == PG_POLICY_INPUTS_MAX)
 		return -E2BIG;
+	name = input->names[input->source_count];
 	snprintf(name, sizeof(input->names[0]), "policy/%zu", input->source_count);
 	input->sources[input->source_count++] =
 		(struct pg_policy_source){.name = name, .text = text, .size = size};

@@ -139,11 +139,11 @@ static const char *judge(const struct state *state)
 	return state->absent ? no_such_name : no_address;
 }
 
-static void fail(struct pg_load *load, const struct pg_waiter *waiter, const char *reason)
+static void fail(const struct pg_waiter *waiter, const struct pg_dns_name *name, const char *reason)
 {
 	const struct pg_upstream_failure failure = {.text = reason};
 
-	pg_load_take(waiter, NULL, NULL, 0, &failure);
+	pg_load_take(waiter, name, NULL, 0, &failure);
 }
 
 /* Asks one question, or finds the answer at hand. */
@@ -166,9 +166,9 @@ static void ask(struct pg_load *load, const char *text, const struct pg_answer_k
 	if (r == 0)
 		r = pg_question_join(resolver, key, hash, waiter);
 	if (r == -ENOENT)
-		fail(load, waiter, "there is no server to ask");
+		fail(waiter, key->name, "there is no server to ask");
 	else if (r < 0)
-		fail(load, waiter, too_many);
+		fail(waiter, key->name, too_many);
 }
 
 /* The name needs no question. */

@@ -18,9 +18,9 @@ static struct pg_questions *bucket_of(struct pg_resolver *resolver, uint64_t has
 static struct pg_question *find(struct pg_resolver *resolver, const struct pg_answer_key *key,
 				uint64_t hash)
 {
-	struct pg_question *question;
+	struct pg_question *question = LIST_FIRST(bucket_of(resolver, hash));
 
-	LIST_FOREACH (question, bucket_of(resolver, hash), entry) {
+	for (; question; question = LIST_NEXT(question, entry)) {
 		if (question->hash == hash && question->key.upstream == key->upstream &&
 		    question->key.type == key->type &&
 		    pg_dns_name_equal(&question->name, key->name))
@@ -85,7 +85,7 @@ static void ask(struct pg_question *question, struct pg_upstream *upstream,
 static struct pg_question *start(struct pg_resolver *resolver, const struct pg_answer_key *key,
 				 uint64_t hash)
 {
-	struct pg_question *question = malloc(sizeof(*question));
+	struct pg_question *question = calloc(1, sizeof(*question));
 
 	if (!question)
 		return NULL;
@@ -94,8 +94,6 @@ static struct pg_question *start(struct pg_resolver *resolver, const struct pg_a
 	question->name = *key->name;
 	question->key.name = &question->name;
 	question->hash = hash;
-	question->chases = 0;
-	question->answer = NULL;
 	TAILQ_INIT(&question->waiters);
 	LIST_INSERT_HEAD(bucket_of(resolver, hash), question, entry);
 	resolver->in_flight++;

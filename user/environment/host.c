@@ -74,14 +74,21 @@ int pg_host_add_timer(struct pg_host *host, struct pg_source *source, int *ret_f
 	return pg_host_add_source(host, *ret_fd, EPOLLIN, source, err);
 }
 
-static void note_event(void *userdata, const struct pg_event *event)
+static struct pg_environment *find_environment(const struct pg_host *host, uint64_t env_id)
 {
-	struct pg_host *host = userdata;
 	struct pg_environment *environment;
 
 	LIST_FOREACH (environment, &host->environments, link)
-		if (environment->header.env_id == event->env_id)
-			break;
+		if (environment->header.env_id == env_id)
+			return environment;
+	return NULL;
+}
+
+static void note_event(void *userdata, const struct pg_event *event)
+{
+	struct pg_host *host = userdata;
+	struct pg_environment *environment = find_environment(host, event->env_id);
+
 	if (!environment)
 		return;
 	switch ((enum pg_event_kind)event->kind) {
