@@ -29,8 +29,9 @@
 /* Queries kept until a listener is open in their namespace. */
 #define PG_PARKED_MAX 64
 
-/* Entries that have no room for an address, of which is told. */
-#define PG_TOLD_FULL_MAX 10
+/* Messages of a kind about single addresses, entries or namespaces; a workload could cause any
+ * number. */
+#define PG_DNS_MESSAGES_MAX 10
 
 /* "*." and a name. */
 #define PG_OWNER_TEXT 260
@@ -100,8 +101,8 @@ struct pg_dns {
 	struct pg_source timer;
 	/* Learning. */
 	uint64_t swept_at;
-	unsigned int told_unlearnable, told_shared; /* messages so far */
-	uint32_t told_full[PG_TOLD_FULL_MAX];	    /* owners */
+	unsigned int told_unlearnable, told_shared, told_draining; /* messages so far */
+	uint32_t told_full[PG_DNS_MESSAGES_MAX];		   /* owners */
 	unsigned int told_full_count;
 };
 

@@ -12,8 +12,6 @@
 #define SWEEP_PERIOD_NS (5 * PG_NSEC_PER_SEC)
 /* A full book is swept at once, but a workload cannot make us do nothing else. */
 #define SWEEP_PAUSE_NS	(100 * PG_NSEC_PER_MSEC)
-/* Messages about single addresses; a workload could cause any number. */
-#define MESSAGES_MAX	10
 
 void pg_learning_warn_shared(void *userdata, const struct pg_addr *addr, const char *name,
 			     const char *other)
@@ -22,12 +20,12 @@ void pg_learning_warn_shared(void *userdata, const struct pg_addr *addr, const c
 	struct pg_dns *dns = names->environment->dns;
 	char message[640], text[PG_ADDR_TEXT];
 
-	if (!dns || dns->told_shared++ >= MESSAGES_MAX)
+	if (!dns || dns->told_shared++ >= PG_DNS_MESSAGES_MAX)
 		return;
 	snprintf(message, sizeof(message),
 		 "%s, learned for %s, is an address of %s, too: what is allowed is the address%s",
 		 pg_addr_format(addr, text), name, other,
-		 dns->told_shared == MESSAGES_MAX ? " (further ones are not reported)" : "");
+		 dns->told_shared == PG_DNS_MESSAGES_MAX ? " (further ones are not reported)" : "");
 	pg_host_warn(dns->environment->host, "shared_address", message);
 }
 
@@ -35,14 +33,15 @@ static void warn_unlearnable(struct pg_dns *dns, const char *name, const struct 
 {
 	char message[512], text[PG_ADDR_TEXT];
 
-	if (dns->told_unlearnable++ >= MESSAGES_MAX)
+	if (dns->told_unlearnable++ >= PG_DNS_MESSAGES_MAX)
 		return;
 	snprintf(message, sizeof(message),
 		 "%s has the address %s, which DNS may not teach (%s): it is not opened%s", name,
 		 pg_addr_format(addr, text),
 		 pg_addr_is_learnable(addr) ? "private addresses are forbidden by a setting"
 					    : "loopback, link-local and the like",
-		 dns->told_unlearnable == MESSAGES_MAX ? " (further ones are not reported)" : "");
+		 dns->told_unlearnable == PG_DNS_MESSAGES_MAX ? " (further ones are not reported)"
+							      : "");
 	pg_host_warn(dns->environment->host, "not_learned", message);
 }
 
@@ -117,7 +116,12 @@ static void sweep(struct pg_dns *dns, const struct pg_content *content)
 		return;
 	if (pg_learned_book_sweep(content->names->book, collect_remotes, environment, &err) >= 0)
 		return;
-	pg_error_prefix(&err, "expired addresses go on draining");
+	if (dns->told_draining++ >= PG_DNS_MESSAGES_MAX)
+		return;
+	pg_error_prefix(&err, "expired addresses go on draining%s",
+			dns->told_draining == PG_DNS_MESSAGES_MAX
+				? " (further faults are not reported)"
+				: "");
 	pg_host_warn(environment->host, "draining", err.text);
 }
 
@@ -150,14 +154,14 @@ static void warn_full(struct pg_dns *dns, const struct pg_learned_teacher *teach
 	for (unsigned int i = 0; i < dns->told_full_count; i++)
 		if (dns->told_full[i] == teacher->owner)
 			return;
-	if (dns->told_full_count == PG_TOLD_FULL_MAX)
+	if (dns->told_full_count == PG_DNS_MESSAGES_MAX)
 		return;
 	dns->told_full[dns->told_full_count++] = teacher->owner;
 	pg_error_prefix(err,
 			"%s (answers whose addresses have no room are SERVFAIL; this is said once"
 			" for an entry)%s",
 			teacher->name,
-			dns->told_full_count == PG_TOLD_FULL_MAX
+			dns->told_full_count == PG_DNS_MESSAGES_MAX
 				? " (further entries are not reported)"
 				: "");
 	pg_host_warn(dns->environment->host, "learned_full", err->text);

@@ -28,8 +28,6 @@
 #define PORT_ANY_COUNT 64512U
 /* Of each kind. */
 #define OPEN_TRIES     32
-/* Messages about single namespaces; a workload could cause any number. */
-#define MESSAGES_MAX   10
 
 /* A namespace whose listener is destroyed again and again is not served faster than this. */
 #define REOPEN_NS (1 * PG_NSEC_PER_SEC)
@@ -85,10 +83,11 @@ static void close_listener(struct pg_site *site)
 
 static void warn(struct pg_dns *dns, const char *code, struct pg_error *err)
 {
-	if (dns->told_sites++ >= MESSAGES_MAX)
+	if (dns->told_sites++ >= PG_DNS_MESSAGES_MAX)
 		return;
 	pg_error_prefix(err, "DNS of %s%s", dns->environment->record.name,
-			dns->told_sites == MESSAGES_MAX ? " (further ones are not reported)" : "");
+			dns->told_sites == PG_DNS_MESSAGES_MAX ? " (further ones are not reported)"
+							       : "");
 	pg_host_warn(dns->environment->host, code, err->text);
 }
 
