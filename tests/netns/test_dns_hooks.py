@@ -16,7 +16,7 @@ class Hooks(DnsTest):
     def pins(self, document):
         inside = self.client(document)
         name = next(e["environment"] for e in inside.events if e["event"] == "start")
-        return {pin.removeprefix("pg_") for pin in os.listdir(f"{PINS}/{name}")}
+        return {pin.removeprefix("pg_") for pin in os.listdir(f"{PINS}/{name}/0")}
 
     def test_only_with_names(self):
         without = self.pins(policy(setup=PUBLIC, run=allowlist(A4)))
