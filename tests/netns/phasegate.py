@@ -47,6 +47,12 @@ def reap_orphans():
                 os.waitpid(pid, os.WNOHANG)
 
 
+def end_what_was_killed():
+    """Most runs of the tests end by SIGKILL; a start ends what such runs have left behind."""
+    subprocess.run([BINARY, "run", "--policy", policy(run=NO_NETWORK), "--", "true"],
+                   stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LIMIT, check=False)
+
+
 class Run:
     """A `phasegate run` in the client's namespace. words: its options, "--", and the command."""
 
