@@ -131,6 +131,16 @@ class Run:
                 with contextlib.suppress(BrokenPipeError):
                     file.close()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            if self.process.poll() is None:
+                self.finish()
+        finally:
+            self.close()
+
 
 class Agent(Run):
     """The probe under `phasegate run`, driven line by line."""
@@ -144,16 +154,6 @@ class Agent(Run):
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
         return json.loads(self.line())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        try:
-            if self.process.poll() is None:
-                self.finish()
-        finally:
-            self.close()
 
 
 class Unconfined(Agent):
