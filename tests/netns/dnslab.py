@@ -44,16 +44,6 @@ class Client(Run):
     def answer(self):
         return json.loads(self.line())
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        try:
-            if self.process.poll() is None:
-                self.finish()
-        finally:
-            self.close()
-
     def warnings(self, code):
         return [event["message"] for event in self.events
                 if event["event"] == "warning" and event["code"] == code]

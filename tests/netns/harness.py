@@ -10,7 +10,8 @@ import unittest
 
 import cgroups
 from lab import B4, Lab
-from phasegate import Agent, Run, Unconfined, reap_orphans, run_program, started
+from phasegate import (Agent, Run, Unconfined, end_what_was_killed, reap_orphans, run_program,
+                       started)
 from recorder import PORT, Capture, Recorder
 
 SKIPPED = 77
@@ -121,6 +122,7 @@ def main():
     program = unittest.main(module="__main__", exit=False, verbosity=2)
     result = program.result
     sys.stdout.flush()
+    end_what_was_killed()
     finish()
     if not result.wasSuccessful():
         sys.exit(1)

@@ -48,6 +48,12 @@ def reap_orphans():
                 os.waitpid(pid, os.WNOHANG)
 
 
+def end_what_was_killed():
+    """Most runs of the tests end by SIGKILL; a start ends what such runs have left behind."""
+    subprocess.run([BINARY, "run", "--policy", policy(run=NO_NETWORK), "--", "true"],
+                   stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LIMIT, check=False)
+
+
 class Run:
     """A `phasegate run` in the client's namespace. words: its options, "--", and the command."""
 
@@ -127,6 +133,16 @@ class Run:
                 with contextlib.suppress(BrokenPipeError):
                     file.close()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            if self.process.poll() is None:
+                self.finish()
+        finally:
+            self.close()
+
 
 class Agent(Run):
     """The probe under `phasegate run`, driven line by line."""
@@ -140,16 +156,6 @@ class Agent(Run):
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
         return json.loads(self.line())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        try:
-            if self.process.poll() is None:
-                self.finish()
-        finally:
-            self.close()
 
 
 class Unconfined(Agent):

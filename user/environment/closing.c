@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 
 #include "base/clock.h"
-#include "kernel/sockets.h"
 #include "members.h"
 
 /* A workload that opens connections as fast as they are closed is denied new ones by now, so few
@@ -14,7 +13,7 @@
 
 struct closing {
 	const struct pg_environment *environment;
-	struct pg_members members;
+	const struct pg_members *members;
 };
 
 static bool is_inbound_flow(const struct pg_environment *environment,
@@ -46,11 +45,11 @@ static bool passes_by_listener(const struct pg_environment *environment,
 /* Whether the peer's end is the Environment's, too. */
 static bool is_within(const struct closing *closing, const struct pg_socket *socket)
 {
-	const size_t peer = pg_members_of(&closing->members, socket->peer_cgroup_id);
+	const size_t peer = pg_members_of(closing->members, socket->peer_cgroup_id);
 
 	if (closing->environment->settings.apart)
 		return peer != SIZE_MAX &&
-		       peer == pg_members_of(&closing->members, socket->cgroup_id);
+		       peer == pg_members_of(closing->members, socket->cgroup_id);
 	return peer != SIZE_MAX;
 }
 
@@ -79,46 +78,18 @@ static bool is_forbidden(void *userdata, const struct pg_socket *socket)
 	return !pg_addr_is_loopback(&socket->remote.addr);
 }
 
-static bool is_member(void *userdata, uint64_t cgroup_id)
-{
-	struct closing *closing = userdata;
-
-	return pg_members_have_cgroup(&closing->members, cgroup_id);
-}
-
-static void clear(struct closing *closing)
-{
-	pg_members_clear(&closing->members);
-}
-
 static int run_pass(const struct pg_environment *environment, size_t *ret_closed,
 		    struct pg_error *err)
 {
-	PG_CLEANUP(clear) struct closing closing = {.environment = environment};
-	size_t closed = 0;
-	int error;
+	pg_automembers struct pg_members members = {};
+	struct closing closing = {environment, &members};
+	int error = pg_places_collect(environment, &members);
 
-	error = pg_places_collect(environment, &closing.members);
 	if (error)
 		return pg_fail_errno(err, error, "listing the processes of %s",
 				     environment->record.name);
-	for (size_t i = 0; i < closing.members.namespace_count; i++) {
-		const struct pg_sockets_query query = {
-			.netns_fd = closing.members.namespaces[i].fd,
-			.mark_map_fd = pg_kernel_mark_map_fd(environment->host->kernel),
-			.member = is_member,
-			.judge = is_forbidden,
-			.userdata = &closing,
-		};
-		size_t here = 0;
-
-		error = pg_sockets_close(&query, &here, err);
-		closed += here;
-		if (error)
-			return error;
-	}
-	*ret_closed = closed;
-	return 0;
+	return pg_members_close_sockets(&members, pg_kernel_mark_map_fd(environment->host->kernel),
+					is_forbidden, &closing, ret_closed, err);
 }
 
 int pg_environment_close_forbidden(struct pg_environment *environment,

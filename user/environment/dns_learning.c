@@ -5,7 +5,6 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "kernel/sockets.h"
 #include "members.h"
 
 /* How often expired addresses are looked for. Looking at the sockets costs, draining does not. */
@@ -45,25 +44,12 @@ static void warn_unlearnable(struct pg_dns *dns, const char *name, const struct 
 	pg_host_warn(dns->environment->host, "not_learned", message);
 }
 
-/* What is known of the open sockets of the Environment. */
+/* Who is told of the open sockets of the Environment. */
 struct collecting {
-	struct pg_members members;
 	pg_learned_use use;
 	void *context;
 	int error;
 };
-
-static void collecting_clear(struct collecting *collecting)
-{
-	pg_members_clear(&collecting->members);
-}
-
-static bool is_member(void *userdata, uint64_t cgroup_id)
-{
-	struct collecting *collecting = userdata;
-
-	return pg_members_have_cgroup(&collecting->members, cgroup_id);
-}
 
 /* A judge that closes nothing. */
 static bool note_remote(void *userdata, const struct pg_socket *socket)
@@ -78,27 +64,18 @@ static bool note_remote(void *userdata, const struct pg_socket *socket)
 static int collect_remotes(void *userdata, pg_learned_use use, void *context, struct pg_error *err)
 {
 	const struct pg_environment *environment = userdata;
-	PG_CLEANUP(collecting_clear)
+	pg_automembers struct pg_members members = {};
 	struct collecting collecting = {.use = use, .context = context};
-	int error = pg_places_collect(environment, &collecting.members);
+	size_t closed;
+	int error = pg_places_collect(environment, &members);
 
 	if (error)
 		return pg_fail_errno(err, error, "listing the processes of %s",
 				     environment->record.name);
-	for (size_t i = 0; i < collecting.members.namespace_count; i++) {
-		const struct pg_sockets_query query = {
-			.netns_fd = collecting.members.namespaces[i].fd,
-			.mark_map_fd = pg_kernel_mark_map_fd(environment->host->kernel),
-			.member = is_member,
-			.judge = note_remote,
-			.userdata = &collecting,
-		};
-		size_t closed = 0;
-
-		error = pg_sockets_close(&query, &closed, err);
-		if (error)
-			return error;
-	}
+	error = pg_members_close_sockets(&members, pg_kernel_mark_map_fd(environment->host->kernel),
+					 note_remote, &collecting, &closed, err);
+	if (error)
+		return error;
 	if (collecting.error)
 		return pg_fail_errno(err, collecting.error, "noting the open sockets of %s",
 				     environment->record.name);

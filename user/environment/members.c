@@ -26,7 +26,7 @@ size_t pg_members_of(const struct pg_members *members, uint64_t cgroup_id)
 	return SIZE_MAX;
 }
 
-bool pg_members_have_cgroup(void *members, uint64_t cgroup_id)
+bool pg_members_have_cgroup(const struct pg_members *members, uint64_t cgroup_id)
 {
 	return pg_members_of(members, cgroup_id) != SIZE_MAX;
 }
@@ -98,4 +98,51 @@ int pg_members_add(struct pg_members *members, size_t member, int cgroup_fd)
 	members->collecting = member;
 	error = pg_cgroup_walk(cgroup_fd, visit_cgroup, members);
 	return pg_cgroup_is_gone(error) ? 0 : error;
+}
+
+/* What both callbacks of pg_sockets_close() need. */
+struct judging {
+	const struct pg_members *members;
+	pg_socket_judge judge;
+	void *userdata;
+};
+
+static bool is_member(void *userdata, uint64_t cgroup_id)
+{
+	const struct judging *judging = userdata;
+
+	return pg_members_have_cgroup(judging->members, cgroup_id);
+}
+
+static bool pass_on(void *userdata, const struct pg_socket *socket)
+{
+	const struct judging *judging = userdata;
+
+	return judging->judge(judging->userdata, socket);
+}
+
+int pg_members_close_sockets(const struct pg_members *members, int mark_map_fd,
+			     pg_socket_judge judge, void *userdata, size_t *ret_closed,
+			     struct pg_error *err)
+{
+	struct judging judging = {members, judge, userdata};
+	size_t closed = 0;
+
+	for (size_t i = 0; i < members->namespace_count; i++) {
+		const struct pg_sockets_query query = {
+			.netns_fd = members->namespaces[i].fd,
+			.mark_map_fd = mark_map_fd,
+			.member = is_member,
+			.judge = pass_on,
+			.userdata = &judging,
+		};
+		size_t here = 0;
+		int error = pg_sockets_close(&query, &here, err);
+
+		closed += here;
+		if (error)
+			return error;
+	}
+	*ret_closed = closed;
+	return 0;
 }

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "kernel/sockets.h"
 
 struct pg_member_namespace {
 	int fd;
@@ -38,8 +39,12 @@ int pg_members_add(struct pg_members *members, size_t member, int cgroup_fd) PG_
 void pg_members_clear(struct pg_members *members);
 #define pg_automembers PG_CLEANUP(pg_members_clear)
 
-/* A pg_cgroup_member of kernel/sockets.h. */
-bool pg_members_have_cgroup(void *members, uint64_t cgroup_id);
 /* The number of the member in which the cgroup is; SIZE_MAX: none. */
 size_t pg_members_of(const struct pg_members *members, uint64_t cgroup_id);
+bool pg_members_have_cgroup(const struct pg_members *members, uint64_t cgroup_id);
 bool pg_members_have_namespace(const struct pg_members *members, ino_t inode);
+
+/* pg_sockets_close() in each of the namespaces; *ret_closed counts in all of them. */
+int pg_members_close_sockets(const struct pg_members *members, int mark_map_fd,
+			     pg_socket_judge judge, void *userdata, size_t *ret_closed,
+			     struct pg_error *err) PG_MUST_CHECK;
