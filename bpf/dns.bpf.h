@@ -170,10 +170,10 @@ static __always_inline struct bpf_sock *pg_dns_sender(struct __sk_buff *skb)
 }
 
 /*
- * Whether an answer goes to the Environment: user space sends it from outside, where nothing judges
- * it, to whatever the source says. Of other addresses than these nobody knows whether they are of
- * the namespace that the packet is in. What a TCP listener sends finds just the socket whose SYN
- * came, as its source cannot be chosen send by send.
+ * Whether an answer goes to the member that asks: user space sends it from outside, where nothing
+ * judges it, to whatever the source says. Of other addresses than these nobody knows whether they
+ * are of the namespace that the packet is in. What a TCP listener sends finds just the socket whose
+ * SYN came, as its source cannot be chosen send by send.
  */
 static __always_inline bool pg_dns_may_be_answered(struct __sk_buff *skb,
 						   const struct pg_header *header,
@@ -196,7 +196,7 @@ static __always_inline bool pg_dns_may_be_answered(struct __sk_buff *skb,
 	receiver = pg_lookup_receiver(skb, &answer, false);
 	if (!receiver)
 		return false;
-	own = bpf_sk_ancestor_cgroup_id(receiver, header->level) == header->env_id;
+	own = bpf_sk_ancestor_cgroup_id(receiver, header->level) == header->cgroup_id;
 	bpf_sk_release(receiver);
 	return own;
 }

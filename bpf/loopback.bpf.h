@@ -90,15 +90,20 @@ static __always_inline bool pg_is_member_address(const struct pg_header *header,
 	       bpf_map_lookup_elem(&pg_member_addresses, &key);
 }
 
+/* Whether the receiver is the member's own, or that of one of those that it is together with. */
+static __always_inline bool pg_is_within(struct bpf_sock *receiver, const struct pg_header *header)
+{
+	return bpf_sk_ancestor_cgroup_id(receiver, header->level) == header->cgroup_id ||
+	       (header->flags & PG_HEADER_MEMBERS && pg_is_members(receiver, header));
+}
+
 static __always_inline enum pg_receiver pg_receiver_of(struct bpf_sock *receiver,
 						       const struct pg_header *header)
 {
 	const __u32 mark = receiver->mark;
 	struct pg_dns_listener *listener;
 
-	if (bpf_sk_ancestor_cgroup_id(receiver, header->level) == header->cgroup_id)
-		return PG_RECEIVER_OWN;
-	if (header->flags & PG_HEADER_MEMBERS && pg_is_members(receiver, header))
+	if (pg_is_within(receiver, header))
 		return PG_RECEIVER_OWN;
 	listener = bpf_sk_storage_get(&pg_dns_listeners, receiver, NULL, 0);
 	if (listener && listener->env_id == header->env_id)
