@@ -9,8 +9,8 @@ import errno
 import http.client
 import io
 import time
-from typing import (Any, AsyncIterator, Coroutine, Dict, List, Optional, Tuple, TypeVar, Union,
-                    cast)
+from typing import (Any, AsyncIterator, Callable, Coroutine, Dict, List, Mapping, Optional,
+                    Sequence, Tuple, TypeVar, Union, cast)
 
 from . import model, processes, wire
 from .client import logger
@@ -20,6 +20,8 @@ from .errors import (AgentUnavailableError, ApiError, ConnectionLostError,
 from .lease import Renewal, unique_name
 
 T = TypeVar("T")
+# To do what must be done, where somebody cancels all that there is.
+_ATTEMPTS = 4
 
 
 class _Text(io.BytesIO):
@@ -35,15 +37,26 @@ def _parse(text: bytes) -> Tuple[int, str, bytes]:
     return response.status, response.headers.get_content_type(), response.read()
 
 
-async def _finish(work: Coroutine[Any, Any, T]) -> T:
-    """To its end, also when the caller is cancelled meanwhile, which it then hears of."""
-    task = asyncio.ensure_future(work)
+async def _ended(task: asyncio.Future[Any]) -> Optional[asyncio.CancelledError]:
+    """Waits for the end of a task, also when the caller is cancelled meanwhile: returns that."""
     cancelled: Optional[asyncio.CancelledError] = None
     while not task.done():
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError as error:
             cancelled = error
+    return cancelled
+
+
+async def _finish(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Does it to its end, also when the caller is cancelled meanwhile, which it then hears of; and
+    does it again if it is cancelled itself, as asyncio.run() does at its end with every task."""
+    cancelled: Optional[asyncio.CancelledError] = None
+    for _ in range(_ATTEMPTS):
+        task = asyncio.ensure_future(work())
+        cancelled = await _ended(task) or cancelled
+        if not task.cancelled():
+            break
     if cancelled:
         if not task.cancelled() and task.exception():
             logger.error("while being cancelled: %s", task.exception())
@@ -74,11 +87,7 @@ class AsyncClient:
             await asyncio.sleep(self.settings.interval)
 
     async def _attempt(self, request: wire.Request[T]) -> T:
-        reader, writer = await asyncio.open_unix_connection(self.settings.socket)
-        if not writer.get_extra_info("peername"):
-            # asyncio takes EAGAIN, which says that the backlog is full, for a connection.
-            writer.transport.abort()
-            raise BlockingIOError(errno.EAGAIN, "too many wait to be accepted")
+        reader, writer = await self._connect()
         about = f"{request.method} {request.target}"
         try:
             text = await asyncio.wait_for(self._exchange(request, reader, writer),
@@ -91,6 +100,19 @@ class AsyncClient:
         finally:
             writer.close()
         return request.read(status, kind, body)
+
+    async def _connect(self) -> Tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Waits in line where the backlog is full. asyncio takes EAGAIN, which says so, for a
+        connection."""
+        deadline = time.monotonic() + self.settings.timeout
+        while True:
+            reader, writer = await asyncio.open_unix_connection(self.settings.socket)
+            if writer.get_extra_info("peername"):
+                return reader, writer
+            writer.transport.abort()
+            if time.monotonic() >= deadline:
+                raise BlockingIOError(errno.EAGAIN, "too many wait to be accepted")
+            await asyncio.sleep(self.settings.interval)
 
     @staticmethod
     async def _exchange(request: wire.Request[Any], reader: asyncio.StreamReader,
@@ -107,6 +129,7 @@ class AsyncClient:
         return await reader.read()
 
     async def capabilities(self) -> model.Capabilities:
+        """What this host can enforce."""
         return await self.call(wire.capabilities())
 
     async def require(self, *needs: str) -> model.Capabilities:
@@ -117,35 +140,58 @@ class AsyncClient:
             raise UnsupportedError(f"this host lacks {', '.join(missing)}")
         return found
 
-    async def validate(self, policy: wire.Policy, *, form: Optional[str] = None,
+    async def validate(self, policy: wire.Policy, *, form: Optional[model.Form] = None,
                        allow: Optional[wire.Allow] = None) -> model.Validation:
+        """Whether a policy is one, and what is wrong with it; nothing is done by it."""
         return await self.call(wire.validate(policy, form, allow))
 
-    async def create(self, name: str, policy: wire.Policy, **options: Any) -> AsyncEnvironment:
-        """options: those of POST /v1/environments."""
-        return AsyncEnvironment(self, await self.call(wire.create(name, policy, **options)))
+    async def create(self, name: str, policy: wire.Policy, *, form: Optional[model.Form] = None,
+                     allow: Optional[wire.Allow] = None,
+                     members: Optional[Sequence[wire.MemberInput]] = None,
+                     attach: Optional[bool] = None, phase: Optional[model.Phase] = None,
+                     verifier: Optional[model.Verifier] = None,
+                     member_traffic: Optional[model.MemberTraffic] = None,
+                     report_denials: Optional[bool] = None,
+                     dns: Optional[Mapping[str, Any]] = None) -> AsyncEnvironment:
+        """Its phase is in force when this returns; the same again finds it. The options are those
+        of POST /v1/environments."""
+        return AsyncEnvironment(self, await self.call(wire.create(
+            name, policy, form=form, allow=allow, members=members, attach=attach, phase=phase,
+            verifier=verifier, member_traffic=member_traffic, report_denials=report_denials,
+            dns=dns)))
 
     async def get(self, name: str) -> AsyncEnvironment:
         """One that there is."""
         return AsyncEnvironment(self, await self.show(name))
 
     async def show(self, name: str) -> model.EnvironmentDetail:
+        """One with its policy, warnings and counters."""
         return await self.call(wire.show(name))
 
     async def environments(self) -> Tuple[model.Environment, ...]:
+        """Those of this user; root's are all."""
         return await self.call(wire.environments())
 
-    async def set_phase(self, name: str, phase: str, **options: Any) -> model.PhaseChange:
-        """options: expected_generation, survivors, lease (seconds), then."""
-        return await self.call(wire.set_phase(name, phase, **options))
+    async def set_phase(self, name: str, phase: model.Phase, *,
+                        expected_generation: Optional[int] = None,
+                        survivors: Optional[model.Survivors] = None,
+                        lease: Optional[int] = None,
+                        then: Optional[model.LeaseEnd] = None) -> model.PhaseChange:
+        """lease: seconds after which the phase falls back to then. expected_generation: unless this
+        one is in force, GenerationMismatchError says which is."""
+        return await self.call(wire.set_phase(name, phase, expected_generation=expected_generation,
+                                           survivors=survivors, lease=lease, then=then))
 
-    async def update_policy(self, name: str, policy: wire.Policy,
-                            **options: Any) -> model.PolicyChange:
-        """options: form, allow, expected_generation."""
-        return await self.call(wire.update_policy(name, policy, **options))
+    async def update_policy(self, name: str, policy: wire.Policy, *,
+                            form: Optional[model.Form] = None, allow: Optional[wire.Allow] = None,
+                            expected_generation: Optional[int] = None) -> model.PolicyChange:
+        """Another policy in the same phase. If it fails the old one stays in force."""
+        return await self.call(wire.update_policy(
+            name, policy, form=form, allow=allow, expected_generation=expected_generation))
 
     async def explain(self, name: str, host: str,
-                      phase: Optional[str] = None) -> model.Explanation:
+                      phase: Optional[model.Phase] = None) -> model.Explanation:
+        """Whether a phase, the one in force unless given, allows a host, and by which entry."""
         return await self.call(wire.explain(name, host, phase))
 
     async def verify(self, name: str, *, allowed: Optional[str] = None,
@@ -155,6 +201,8 @@ class AsyncClient:
 
     async def events(self, cursor: Union[int, str, None] = None, *,
                      environment: Optional[str] = None, follow: bool = False) -> model.EventPage:
+        """Those that are kept, from the cursor of an earlier page on, or "now". follow: waits for
+        one if there is none yet, up to 25 seconds."""
         return await self.call(wire.events(cursor, environment, follow))
 
     async def follow(self, cursor: Union[int, str] = "now", *,
@@ -166,46 +214,53 @@ class AsyncClient:
                 yield event
             cursor = page.cursor
 
-    async def destroy(self, name: str, processes: str = "refuse") -> None:
-        """processes: refuse, kill or release."""
+    async def destroy(self, name: str, processes: model.Processes = "refuse") -> None:
+        """processes: what becomes of those inside; released ones go on without confinement."""
         await self.call(wire.destroy(name, processes))
 
     @contextlib.asynccontextmanager
     async def environment(self, policy: wire.Policy, name: Optional[str] = None, *,
-                          processes: str = "kill",
-                          **options: Any) -> AsyncIterator[AsyncEnvironment]:
+                          processes: model.Processes = "kill",
+                          form: Optional[model.Form] = None, allow: Optional[wire.Allow] = None,
+                          members: Optional[Sequence[wire.MemberInput]] = None,
+                          attach: Optional[bool] = None, phase: Optional[model.Phase] = None,
+                          verifier: Optional[model.Verifier] = None,
+                          member_traffic: Optional[model.MemberTraffic] = None,
+                          report_denials: Optional[bool] = None,
+                          dns: Optional[Mapping[str, Any]] = None
+                          ) -> AsyncIterator[AsyncEnvironment]:
         """An Environment that is destroyed at the end, with what runs in it. By the same name and
-        policy a harness that is started again finds the one that it had."""
-        own_name = unique_name()
-        creating = asyncio.ensure_future(self.create(name or own_name, policy, **options))
+        policy a harness that is started again finds the one that it had, and puts its first phase
+        in force again."""
+        request = wire.create(
+            name or unique_name(), policy, form=form, allow=allow, members=members, attach=attach,
+            phase=phase, verifier=verifier, member_traffic=member_traffic,
+            report_denials=report_denials, dns=dns)
+        replies: List[model.EnvironmentDetail] = []
+
+        async def make() -> None:
+            replies.append(await self.call(request))
+
         try:
-            made = await _finish(_result(creating))
+            await _finish(make)
         except (ApiError, AgentUnavailableError):
             raise
         except BaseException:
-            # It may have been made; whose it is otherwise is known by a reply, or by the name.
-            with contextlib.suppress(PhasegateError):
-                if _has_result(creating):
-                    await _finish(self._remove(creating.result().name, processes))
-                elif name is None:
-                    await _finish(self._remove(own_name, processes))
+            # It may have been made. That it is ours a reply tells, or a name that nobody else has.
+            if replies or name is None:
+                with contextlib.suppress(PhasegateError):
+                    await _finish(lambda: self._remove(request.name, processes))
             raise
+        made = AsyncEnvironment(self, replies[-1])
         try:
+            await made._begin(phase or "setup")
             yield made
         finally:
-            await _finish(self._remove(made.name, processes))
+            await _finish(lambda: self._remove(made.name, processes))
 
-    async def _remove(self, name: str, how: str) -> None:
+    async def _remove(self, name: str, how: model.Processes) -> None:
         with contextlib.suppress(EnvironmentNotFoundError):
             await self.call(wire.destroy(name, how).again())
-
-
-def _has_result(future: asyncio.Future[Any]) -> bool:
-    return future.done() and not future.cancelled() and not future.exception()
-
-
-async def _result(future: asyncio.Future[T]) -> T:
-    return await future
 
 
 class AsyncEnvironment:
@@ -229,13 +284,25 @@ class AsyncEnvironment:
         return processes.command_in(self.directory, words)
 
     async def refresh(self) -> model.EnvironmentDetail:
+        """Asks for what is in force now."""
         async with self._lock:
             self.info = await self.client.show(self.name)
             self.phase_in_force, self.generation = self.info.phase, self.info.generation
             return self.info
 
-    async def set_phase(self, phase: str, **options: Any) -> model.PhaseChange:
-        return await self._set_phase(wire.set_phase(self.name, phase, **options))
+    async def _begin(self, phase: model.Phase) -> None:
+        """If it was there, in another phase or after a lease."""
+        if self.phase_in_force != phase or self.info.denied:
+            await self.set_phase(phase)
+
+    async def set_phase(self, phase: model.Phase, *, expected_generation: Optional[int] = None,
+                        survivors: Optional[model.Survivors] = None,
+                        lease: Optional[int] = None,
+                        then: Optional[model.LeaseEnd] = None) -> model.PhaseChange:
+        """As that of the client. For good, unless with a lease: phase() is for a time."""
+        return await self._set_phase(wire.set_phase(
+            self.name, phase, expected_generation=expected_generation, survivors=survivors,
+            lease=lease, then=then))
 
     async def _set_phase(self, request: wire.Request[model.PhaseChange]) -> model.PhaseChange:
         async with self._lock:
@@ -243,13 +310,19 @@ class AsyncEnvironment:
             self.phase_in_force, self.generation = change.phase, change.generation
             return change
 
-    async def update_policy(self, policy: wire.Policy, **options: Any) -> model.PolicyChange:
+    async def update_policy(self, policy: wire.Policy, *, form: Optional[model.Form] = None,
+                            allow: Optional[wire.Allow] = None,
+                            expected_generation: Optional[int] = None) -> model.PolicyChange:
+        """As that of the client."""
         async with self._lock:
-            change = await self.client.update_policy(self.name, policy, **options)
+            change = await self.client.update_policy(
+                self.name, policy, form=form, allow=allow,
+                expected_generation=expected_generation)
             self.generation = change.generation
             return change
 
-    async def explain(self, host: str, phase: Optional[str] = None) -> model.Explanation:
+    async def explain(self, host: str,
+                      phase: Optional[model.Phase] = None) -> model.Explanation:
         return await self.client.explain(self.name, host, phase)
 
     async def verify(self, *, allowed: Optional[str] = None,
@@ -260,23 +333,25 @@ class AsyncEnvironment:
                      follow: bool = False) -> model.EventPage:
         return await self.client.events(cursor, environment=self.name, follow=follow)
 
-    async def destroy(self, processes: str = "refuse") -> None:
+    async def destroy(self, processes: model.Processes = "refuse") -> None:
         await self.client.destroy(self.name, processes)
 
     @contextlib.asynccontextmanager
-    async def phase(self, phase: str, *, baseline: str = "setup", survivors: str = "kill",
-                    lease: Optional[int] = None, then: Optional[str] = None,
+    async def phase(self, phase: model.Phase, *, baseline: model.Phase = "setup",
+                    survivors: model.Survivors = "kill", lease: Optional[int] = None,
+                    then: Optional[model.LeaseEnd] = None,
                     renew: bool = True) -> AsyncIterator[AsyncPhaseGuard]:
         """As Environment.phase(). The baseline is restored when the body is cancelled, too."""
         options: Dict[str, Any] = {"survivors": survivors, "lease": lease, "then": then}
+        request = wire.set_phase(self.name, phase, **options)
         guard = AsyncPhaseGuard(self, Renewal(phase, options, lease))
         try:
-            guard.change = await _finish(self.set_phase(phase, **options))
+            guard.change = await _finish(lambda: self._set_phase(request))
         except (ApiError, AgentUnavailableError):
             raise
         except BaseException:
             # It may have taken effect.
-            await _finish(self._restore(baseline, survivors, True))
+            await _finish(lambda: self._restore(baseline, survivors, True))
             raise
         interrupted = True
         try:
@@ -287,10 +362,11 @@ class AsyncEnvironment:
             interrupted = False
             raise
         finally:
-            await _finish(self._restore(baseline, survivors, interrupted))
+            await _finish(lambda: self._restore(baseline, survivors, interrupted))
         guard.check()
 
-    async def _restore(self, baseline: str, survivors: str, quiet: bool) -> None:
+    async def _restore(self, baseline: model.Phase, survivors: model.Survivors,
+                       quiet: bool) -> None:
         """quiet: what is under way already says more than a failure of this."""
         request = wire.set_phase(self.name, baseline, survivors=survivors)
         try:
@@ -353,4 +429,8 @@ class AsyncPhaseGuard:
         finally:
             # Not cancelled: a renewal under way would arrive after the baseline.
             ended.set()
-            await _finish(_result(task))
+            cancelled = await _ended(task)
+            if not task.cancelled():
+                task.result()
+            if cancelled:
+                raise cancelled

@@ -7,9 +7,11 @@ import contextlib
 import http.client
 import logging
 import socket
+import struct
 import threading
 import time
-from typing import Any, Dict, Iterator, List, Optional, Tuple, TypeVar, Union
+from typing import (Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar,
+                    Union)
 
 from . import model, processes, wire
 from .errors import (AgentUnavailableError, ApiError, ConnectionLostError,
@@ -25,11 +27,15 @@ class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: str, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
+        self._limit = timeout
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
+        # A connect with a time-out of Python's would not wait where the backlog is full.
+        limit = struct.pack("@ll", int(self._limit), int(self._limit % 1 * 1e6))
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self.sock.connect(self._path)
+        self.sock.settimeout(self._limit)
 
 
 class Client:
@@ -78,6 +84,7 @@ class Client:
         return request.read(response.status, response.headers.get_content_type(), text)
 
     def capabilities(self) -> model.Capabilities:
+        """What this host can enforce."""
         return self.call(wire.capabilities())
 
     def require(self, *needs: str) -> model.Capabilities:
@@ -88,33 +95,58 @@ class Client:
             raise UnsupportedError(f"this host lacks {', '.join(missing)}")
         return found
 
-    def validate(self, policy: wire.Policy, *, form: Optional[str] = None,
+    def validate(self, policy: wire.Policy, *, form: Optional[model.Form] = None,
                  allow: Optional[wire.Allow] = None) -> model.Validation:
+        """Whether a policy is one, and what is wrong with it; nothing is done by it."""
         return self.call(wire.validate(policy, form, allow))
 
-    def create(self, name: str, policy: wire.Policy, **options: Any) -> Environment:
-        """options: those of POST /v1/environments."""
-        return Environment(self, self.call(wire.create(name, policy, **options)))
+    def create(self, name: str, policy: wire.Policy, *, form: Optional[model.Form] = None,
+               allow: Optional[wire.Allow] = None,
+               members: Optional[Sequence[wire.MemberInput]] = None,
+               attach: Optional[bool] = None, phase: Optional[model.Phase] = None,
+               verifier: Optional[model.Verifier] = None,
+               member_traffic: Optional[model.MemberTraffic] = None,
+               report_denials: Optional[bool] = None,
+               dns: Optional[Mapping[str, Any]] = None) -> Environment:
+        """Its phase is in force when this returns; the same again finds it. The options are those
+        of POST /v1/environments."""
+        return Environment(self, self.call(wire.create(
+            name, policy, form=form, allow=allow, members=members, attach=attach, phase=phase,
+            verifier=verifier, member_traffic=member_traffic, report_denials=report_denials,
+            dns=dns)))
 
     def get(self, name: str) -> Environment:
         """One that there is."""
         return Environment(self, self.show(name))
 
     def show(self, name: str) -> model.EnvironmentDetail:
+        """One with its policy, warnings and counters."""
         return self.call(wire.show(name))
 
     def environments(self) -> Tuple[model.Environment, ...]:
+        """Those of this user; root's are all."""
         return self.call(wire.environments())
 
-    def set_phase(self, name: str, phase: str, **options: Any) -> model.PhaseChange:
-        """options: expected_generation, survivors, lease (seconds), then."""
-        return self.call(wire.set_phase(name, phase, **options))
+    def set_phase(self, name: str, phase: model.Phase, *,
+                  expected_generation: Optional[int] = None,
+                  survivors: Optional[model.Survivors] = None,
+                  lease: Optional[int] = None,
+                  then: Optional[model.LeaseEnd] = None) -> model.PhaseChange:
+        """lease: seconds after which the phase falls back to then. expected_generation: unless this
+        one is in force, GenerationMismatchError says which is."""
+        return self.call(wire.set_phase(name, phase, expected_generation=expected_generation,
+                                     survivors=survivors, lease=lease, then=then))
 
-    def update_policy(self, name: str, policy: wire.Policy, **options: Any) -> model.PolicyChange:
-        """options: form, allow, expected_generation."""
-        return self.call(wire.update_policy(name, policy, **options))
+    def update_policy(self, name: str, policy: wire.Policy, *,
+                      form: Optional[model.Form] = None, allow: Optional[wire.Allow] = None,
+                      expected_generation: Optional[int] = None) -> model.PolicyChange:
+        """Another policy in the same phase. If it fails the old one stays in force."""
+        return self.call(wire.update_policy(
+            name, policy, form=form, allow=allow, expected_generation=expected_generation))
 
-    def explain(self, name: str, host: str, phase: Optional[str] = None) -> model.Explanation:
+    def explain(self, name: str, host: str,
+                phase: Optional[model.Phase] = None) -> model.Explanation:
+        """Whether a phase, the one in force unless given, allows a host, and by which entry."""
         return self.call(wire.explain(name, host, phase))
 
     def verify(self, name: str, *, allowed: Optional[str] = None,
@@ -124,6 +156,8 @@ class Client:
 
     def events(self, cursor: Union[int, str, None] = None, *, environment: Optional[str] = None,
                follow: bool = False) -> model.EventPage:
+        """Those that are kept, from the cursor of an earlier page on, or "now". follow: waits for
+        one if there is none yet, up to 25 seconds."""
         return self.call(wire.events(cursor, environment, follow))
 
     def follow(self, cursor: Union[int, str] = "now", *,
@@ -134,31 +168,49 @@ class Client:
             yield from page.events
             cursor = page.cursor
 
-    def destroy(self, name: str, processes: str = "refuse") -> None:
-        """processes: refuse, kill or release."""
+    def destroy(self, name: str, processes: model.Processes = "refuse") -> None:
+        """processes: what becomes of those inside; released ones go on without confinement."""
         self.call(wire.destroy(name, processes))
 
     @contextlib.contextmanager
     def environment(self, policy: wire.Policy, name: Optional[str] = None, *,
-                    processes: str = "kill", **options: Any) -> Iterator[Environment]:
+                    processes: model.Processes = "kill",
+                    form: Optional[model.Form] = None, allow: Optional[wire.Allow] = None,
+                    members: Optional[Sequence[wire.MemberInput]] = None,
+                    attach: Optional[bool] = None, phase: Optional[model.Phase] = None,
+                    verifier: Optional[model.Verifier] = None,
+                    member_traffic: Optional[model.MemberTraffic] = None,
+                    report_denials: Optional[bool] = None,
+                    dns: Optional[Mapping[str, Any]] = None) -> Iterator[Environment]:
         """An Environment that is destroyed at the end, with what runs in it. By the same name and
-        policy a harness that is started again finds the one that it had."""
-        own_name = unique_name()
+        policy a harness that is started again finds the one that it had, and puts its first phase
+        in force again."""
+        request = wire.create(
+            name or unique_name(), policy, form=form, allow=allow, members=members, attach=attach,
+            phase=phase, verifier=verifier, member_traffic=member_traffic,
+            report_denials=report_denials, dns=dns)
         try:
-            made = self.create(name or own_name, policy, **options)
+            made = Environment(self, self.call(request))
         except (ApiError, AgentUnavailableError):
             raise
-        except BaseException:
+        except BaseException as error:
             # It may have been made, and nobody else knows of this one.
             with contextlib.suppress(PhasegateError):
                 if name is None:
-                    self.call(wire.destroy(own_name, processes))
+                    self._remove(request.name, processes)
+                elif not isinstance(error, PhasegateError):
+                    # Whose it is, a reply tells.
+                    self._remove(self.call(request).name, processes)
             raise
         try:
+            made._begin(phase or "setup")
             yield made
         finally:
-            with contextlib.suppress(EnvironmentNotFoundError):
-                self.call(wire.destroy(made.name, processes).again())
+            self._remove(made.name, processes)
+
+    def _remove(self, name: str, how: model.Processes) -> None:
+        with contextlib.suppress(EnvironmentNotFoundError):
+            self.call(wire.destroy(name, how).again())
 
 
 class Environment:
@@ -182,13 +234,25 @@ class Environment:
         return processes.command_in(self.directory, words)
 
     def refresh(self) -> model.EnvironmentDetail:
+        """Asks for what is in force now."""
         with self._lock:
             self.info = self.client.show(self.name)
             self.phase_in_force, self.generation = self.info.phase, self.info.generation
             return self.info
 
-    def set_phase(self, phase: str, **options: Any) -> model.PhaseChange:
-        return self._set_phase(wire.set_phase(self.name, phase, **options))
+    def _begin(self, phase: model.Phase) -> None:
+        """If it was there, in another phase or after a lease."""
+        if self.phase_in_force != phase or self.info.denied:
+            self.set_phase(phase)
+
+    def set_phase(self, phase: model.Phase, *, expected_generation: Optional[int] = None,
+                  survivors: Optional[model.Survivors] = None,
+                  lease: Optional[int] = None,
+                  then: Optional[model.LeaseEnd] = None) -> model.PhaseChange:
+        """As that of the client. For good, unless with a lease: phase() is for a time."""
+        return self._set_phase(wire.set_phase(
+            self.name, phase, expected_generation=expected_generation, survivors=survivors,
+            lease=lease, then=then))
 
     def _set_phase(self, request: wire.Request[model.PhaseChange]) -> model.PhaseChange:
         with self._lock:
@@ -196,13 +260,18 @@ class Environment:
             self.phase_in_force, self.generation = change.phase, change.generation
             return change
 
-    def update_policy(self, policy: wire.Policy, **options: Any) -> model.PolicyChange:
+    def update_policy(self, policy: wire.Policy, *, form: Optional[model.Form] = None,
+                      allow: Optional[wire.Allow] = None,
+                      expected_generation: Optional[int] = None) -> model.PolicyChange:
+        """As that of the client."""
         with self._lock:
-            change = self.client.update_policy(self.name, policy, **options)
+            change = self.client.update_policy(
+                self.name, policy, form=form, allow=allow,
+                expected_generation=expected_generation)
             self.generation = change.generation
             return change
 
-    def explain(self, host: str, phase: Optional[str] = None) -> model.Explanation:
+    def explain(self, host: str, phase: Optional[model.Phase] = None) -> model.Explanation:
         return self.client.explain(self.name, host, phase)
 
     def verify(self, *, allowed: Optional[str] = None,
@@ -213,13 +282,13 @@ class Environment:
                follow: bool = False) -> model.EventPage:
         return self.client.events(cursor, environment=self.name, follow=follow)
 
-    def destroy(self, processes: str = "refuse") -> None:
+    def destroy(self, processes: model.Processes = "refuse") -> None:
         self.client.destroy(self.name, processes)
 
     @contextlib.contextmanager
-    def phase(self, phase: str, *, baseline: str = "setup", survivors: str = "kill",
-              lease: Optional[int] = None, then: Optional[str] = None,
-              renew: bool = True) -> Iterator[PhaseGuard]:
+    def phase(self, phase: model.Phase, *, baseline: model.Phase = "setup",
+              survivors: model.Survivors = "kill", lease: Optional[int] = None,
+              then: Optional[model.LeaseEnd] = None, renew: bool = True) -> Iterator[PhaseGuard]:
         """A phase for the time of the body. However that ends, the baseline is in force after it,
         and processes of the run that could wait for it are dealt with as survivors says.
 
@@ -228,9 +297,10 @@ class Environment:
         back is never opened again. LeaseLostError says at the end that it did not hold.
         """
         options: Dict[str, Any] = {"survivors": survivors, "lease": lease, "then": then}
+        request = wire.set_phase(self.name, phase, **options)
         guard = PhaseGuard(self, Renewal(phase, options, lease))
         try:
-            guard.change = self.set_phase(phase, **options)
+            guard.change = self._set_phase(request)
         except (ApiError, AgentUnavailableError):
             raise
         except BaseException:
@@ -249,7 +319,7 @@ class Environment:
             self._restore(baseline, survivors, interrupted)
         guard.check()
 
-    def _restore(self, baseline: str, survivors: str, quiet: bool) -> None:
+    def _restore(self, baseline: model.Phase, survivors: model.Survivors, quiet: bool) -> None:
         """quiet: what is under way already says more than a failure of this."""
         try:
             self._set_phase(wire.set_phase(self.name, baseline, survivors=survivors).again())

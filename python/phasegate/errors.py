@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Dict, Mapping, Optional, Tuple, Type
 
-from .model import Diagnostic, Survivor, decode
+from .model import Diagnostic, Phase, Survivor, decode
 
 __all__ = [
     "PhasegateError", "AgentUnavailableError", "ConnectionLostError", "ReplyTimeoutError",
@@ -19,7 +19,7 @@ __all__ = [
     "MemberIsRootError", "MemberHoldsCallerError", "MemberUnfitError", "ContainerNotFoundError",
     "ContainerUnsupportedError", "NoResolverError", "LeaseWiderError", "InternalError",
     "EnforcementFailedError", "TooManyEnvironmentsError", "TooManyClientsError",
-    "OutOfMemoryError", "RuntimeUnavailableError", "StoppingError",
+    "OutOfMemoryError", "RuntimeUnavailableError", "StoppingError", "QuotaExceededError",
 ]
 
 
@@ -144,8 +144,9 @@ class GenerationMismatchError(ApiError):
     code, status = "generation_mismatch", 409
 
     @property
-    def phase(self) -> str:
-        return str(self.body["phase"])
+    def phase(self) -> Phase:
+        phase: Phase = decode(Phase, self.body["phase"], "/phase")
+        return phase
 
     @property
     def denied(self) -> bool:
@@ -240,6 +241,10 @@ class EnforcementFailedError(ApiError):
 
 class TooManyEnvironmentsError(ApiError):
     code, status = "too_many_environments", 503
+
+
+class QuotaExceededError(ApiError):
+    code, status = "quota_exceeded", 503
 
 
 class TooManyClientsError(ApiError):

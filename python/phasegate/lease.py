@@ -19,7 +19,8 @@ def unique_name() -> str:
 class Renewal:
     """Of one phase that was taken with a lease."""
 
-    def __init__(self, phase: str, options: Dict[str, Any], seconds: Optional[int]) -> None:
+    def __init__(self, phase: model.Phase, options: Dict[str, Any],
+                 seconds: Optional[int]) -> None:
         self.lost: Optional[PhasegateError] = None
         self.attempts = 0
         self._phase = phase

@@ -6,15 +6,27 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from typing import Any, Dict, Mapping, Optional, Tuple, Type, TypeVar, Union
+from typing import Any, Dict, Literal, Mapping, Optional, Tuple, Type, TypeVar, Union
 
 # "public", "no-network", or {"network_mode": ..., "allowed_hosts": [...]}.
 NetworkPolicy = Union[str, Mapping[str, Any]]
 # A document with up to three of them, by the names of the fields.
 Document = Mapping[str, Optional[NetworkPolicy]]
 
-PHASES = ("setup", "run", "verifier")
-SURVIVOR_CHOICES = ("kill", "freeze", "refuse", "allow")
+Phase = Literal["setup", "run", "verifier"]
+# What a lease may fall back to.
+LeaseEnd = Literal["setup", "run", "verifier", "deny"]
+# What is done about processes of the run that could wait for a wider phase.
+Survivors = Literal["kill", "freeze", "refuse", "allow"]
+# What becomes of processes in an Environment that is destroyed.
+Processes = Literal["refuse", "kill", "release"]
+# Where verification runs.
+Verifier = Literal["host", "same", "new"]
+MemberTraffic = Literal["allow", "deny"]
+# Whether the three fields of a policy stand alone, or among others.
+Form = Literal["bare", "env-params"]
+PHASES: Tuple[Phase, ...] = typing.get_args(Phase)
+SURVIVOR_CHOICES: Tuple[Survivors, ...] = typing.get_args(Survivors)
 
 T = TypeVar("T")
 
@@ -24,6 +36,7 @@ class Malformed(ValueError):
 
 
 def allowlist(*hosts: str) -> Dict[str, Any]:
+    """The policy of a phase that allows these hosts: names, "*." and a name, addresses, ranges."""
     return {"network_mode": "allowlist", "allowed_hosts": list(hosts)}
 
 
@@ -92,7 +105,7 @@ class Lease:
 @dataclasses.dataclass(frozen=True)
 class PhaseChange:
     name: str
-    phase: str
+    phase: Phase
     generation: int
     changed: bool
     took_us: float
@@ -108,7 +121,7 @@ class PhaseChange:
 @dataclasses.dataclass(frozen=True)
 class PolicyChange:
     name: str
-    phase: str
+    phase: Phase
     generation: int
     changed: bool
     took_us: float
@@ -168,7 +181,7 @@ class Environment:
     name: str
     id: int
     owner: int
-    phase: str
+    phase: Phase
     denied: bool
     generation: int
     modes: Modes
@@ -221,7 +234,7 @@ class PhaseVerdict:
 class Explanation:
     name: str
     host: str
-    phase: str
+    phase: Phase
     denied: bool
     allowed: bool
     network_mode: str
@@ -241,7 +254,7 @@ class VerifyProbe:
 @dataclasses.dataclass(frozen=True)
 class Verification:
     name: str
-    phase: str
+    phase: Phase
     generation: int
     result: str
     allowed: Optional[VerifyProbe]
@@ -345,6 +358,10 @@ def decode(kind: Any, value: Any, where: str = "") -> Any:
         return value
     if dataclasses.is_dataclass(kind):
         return _decode_object(typing.cast(Type[Any], kind), value, where)
+    if origin is Literal:
+        if value not in arguments:
+            raise Malformed(f"{where} is none of {', '.join(arguments)}")
+        return value
     if origin is Union:
         return None if value is None else decode(arguments[0], value, where)
     if origin is tuple:

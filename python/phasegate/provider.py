@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import itertools
 import os
+import tempfile
 from typing import AsyncIterator, Dict, List, Optional, Sequence, Tuple
 
 from . import model, processes
@@ -43,7 +43,7 @@ class Task:
     verifier_network_policy: Optional[model.NetworkPolicy] = None
     name: str = dataclasses.field(default_factory=unique_name)
     container: Optional[Container] = None
-    verifier: str = "same"
+    verifier: model.Verifier = "same"
     verifier_container: Optional[Container] = None
     run_timeout: Optional[float] = None
 
@@ -73,15 +73,14 @@ class Workspace:
     def __init__(self, environment: AsyncEnvironment, container: Optional[Container]) -> None:
         self.environment = environment
         self.container = container
-        self._numbers = itertools.count(1)
 
     def _command(self, words: Command) -> Tuple[List[str], Optional[str]]:
         if self.container:
             program = _PROGRAMS[self.container.runtime or "docker"]
             return [program, "exec", self.container.name, *words], None
-        # In a cgroup of its own, so that it can be ended with all that it has started.
-        directory = f"{self.environment.directory}/command-{next(self._numbers)}"
-        os.mkdir(directory)
+        # In a cgroup of its own, so that it can be ended with all that it has started. No other has
+        # its name: a harness that has died may have left some.
+        directory = tempfile.mkdtemp(prefix="command-", dir=self.environment.directory)
         return processes.command_in(directory, words), directory
 
     async def execute(self, words: Command, timeout: Optional[float] = None) -> Outcome:
@@ -103,6 +102,10 @@ class Workspace:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+            if directory:
+                # Others that it has started may take a moment more; the Environment's end takes it.
+                with contextlib.suppress(OSError):
+                    os.rmdir(directory)
             # What it has left behind in a container may hold the pipe open.
             await asyncio.wait({reading}, timeout=1)
             reading.cancel()
@@ -140,7 +143,7 @@ class Provider:
 
     @contextlib.asynccontextmanager
     async def workspace(self, task: Task, name: str, container: Optional[Container],
-                        phase: str = "setup") -> AsyncIterator[Workspace]:
+                        phase: model.Phase = "setup") -> AsyncIterator[Workspace]:
         members = None
         if container:
             member = {"container": container.name}

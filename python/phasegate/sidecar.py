@@ -10,7 +10,7 @@ from . import wire
 from .client import Client, Environment
 from .errors import EnvironmentNotFoundError
 from .lease import unique_name
-from .model import NetworkPolicy, allowlist
+from .model import NetworkPolicy, Processes, allowlist
 
 
 def _policy(network_mode: str, allowed_hosts: Sequence[str]) -> Mapping[str, NetworkPolicy]:
@@ -57,7 +57,7 @@ class Sidecar:
         """In force when it returns; connections that it does not allow are closed."""
         self.running.update_policy(_policy(network_mode, allowed_hosts))
 
-    def stop(self, processes: str = "kill") -> None:
+    def stop(self, processes: Processes = "kill") -> None:
         """Ends what runs in it, since it would go on without any confinement; a container that
         still runs is left so only with processes="release"."""
         if self.environment:

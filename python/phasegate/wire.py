@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from . import model
 from .errors import (AgentUnavailableError, ApiError, ConnectionLostError, ProtocolError,
-                     ReplyTimeoutError, StoppingError)
+                     ReplyTimeoutError, StoppingError, TooManyClientsError)
 
 SOCKET = "/run/phasegate/agent.sock"
 # The socket of an agent that is being started again: not there, or nobody listens.
@@ -56,6 +56,11 @@ class Request(Generic[T]):
     repeat: bool = False
 
     @property
+    def name(self) -> str:
+        """Of the Environment that the body is about."""
+        return str((self.body or {})["name"])
+
+    @property
     def payload(self) -> Optional[bytes]:
         return None if self.body is None else json.dumps(self.body).encode()
 
@@ -79,8 +84,9 @@ class Request(Generic[T]):
 
 
 def is_passing(error: BaseException) -> bool:
-    """Nothing was done, and another agent is about to serve."""
-    return isinstance(error, StoppingError) or (
+    """Nothing was done, and in a moment it may be: another agent is about to serve, or this one has
+    more clients than it can serve at once."""
+    return isinstance(error, (StoppingError, TooManyClientsError)) or (
         isinstance(error, OSError) and error.errno in ABSENT)
 
 
@@ -106,7 +112,7 @@ def _query(**fields: Any) -> str:
     return f"?{urlencode(given)}" if given else ""
 
 
-def _policy(policy: Policy, form: Optional[str], allow: Optional[Allow]) -> Dict[str, Any]:
+def _policy(policy: Policy, form: Optional[model.Form], allow: Optional[Allow]) -> Dict[str, Any]:
     added = None if allow is None else {phase: list(hosts) for phase, hosts in allow.items()}
     return _given(policy=policy, form=form, allow=added)
 
@@ -115,16 +121,17 @@ def capabilities() -> Request[model.Capabilities]:
     return Request("GET", "/v1/capabilities", _as(model.Capabilities), repeat=True)
 
 
-def validate(policy: Policy, form: Optional[str] = None,
+def validate(policy: Policy, form: Optional[model.Form] = None,
              allow: Optional[Allow] = None) -> Request[model.Validation]:
     return Request("POST", "/v1/validate", _as(model.Validation), _policy(policy, form, allow),
                    repeat=True)
 
 
-def create(name: str, policy: Policy, *, form: Optional[str] = None,
+def create(name: str, policy: Policy, *, form: Optional[model.Form] = None,
            allow: Optional[Allow] = None, members: Optional[Sequence[MemberInput]] = None,
-           attach: Optional[bool] = None, phase: Optional[str] = None,
-           verifier: Optional[str] = None, member_traffic: Optional[str] = None,
+           attach: Optional[bool] = None, phase: Optional[model.Phase] = None,
+           verifier: Optional[model.Verifier] = None,
+           member_traffic: Optional[model.MemberTraffic] = None,
            report_denials: Optional[bool] = None,
            dns: Optional[Mapping[str, Any]] = None) -> Request[model.EnvironmentDetail]:
     """The same again is answered with the Environment that there is, so it may be repeated."""
@@ -148,9 +155,9 @@ def show(name: str) -> Request[model.EnvironmentDetail]:
     return Request("GET", _path(name), _as(model.EnvironmentDetail), repeat=True)
 
 
-def set_phase(name: str, phase: str, *, expected_generation: Optional[int] = None,
-              survivors: Optional[str] = None, lease: Optional[int] = None,
-              then: Optional[str] = None) -> Request[model.PhaseChange]:
+def set_phase(name: str, phase: model.Phase, *, expected_generation: Optional[int] = None,
+              survivors: Optional[model.Survivors] = None, lease: Optional[int] = None,
+              then: Optional[model.LeaseEnd] = None) -> Request[model.PhaseChange]:
     if then is not None and lease is None:
         raise ValueError("then is what a lease falls back to, and there is no lease")
     body = _given(phase=phase, expected_generation=expected_generation, survivors=survivors,
@@ -158,14 +165,15 @@ def set_phase(name: str, phase: str, *, expected_generation: Optional[int] = Non
     return Request("PUT", _path(name, "/phase"), _as(model.PhaseChange), body)
 
 
-def update_policy(name: str, policy: Policy, *, form: Optional[str] = None,
+def update_policy(name: str, policy: Policy, *, form: Optional[model.Form] = None,
                   allow: Optional[Allow] = None,
                   expected_generation: Optional[int] = None) -> Request[model.PolicyChange]:
     body = _given(expected_generation=expected_generation, **_policy(policy, form, allow))
     return Request("PUT", _path(name, "/policy"), _as(model.PolicyChange), body)
 
 
-def explain(name: str, host: str, phase: Optional[str] = None) -> Request[model.Explanation]:
+def explain(name: str, host: str,
+            phase: Optional[model.Phase] = None) -> Request[model.Explanation]:
     return Request("GET", _path(name, "/explain" + _query(host=host, phase=phase)),
                    _as(model.Explanation), repeat=True)
 
@@ -183,5 +191,5 @@ def events(cursor: Union[int, str, None] = None, environment: Optional[str] = No
                    repeat=True)
 
 
-def destroy(name: str, processes: Optional[str] = None) -> Request[model.Destroyed]:
+def destroy(name: str, processes: Optional[model.Processes] = None) -> Request[model.Destroyed]:
     return Request("DELETE", _path(name, _query(processes=processes)), _as(model.Destroyed))

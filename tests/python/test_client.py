@@ -3,6 +3,7 @@
 """What both clients send, and what their context managers do however the body ends."""
 
 import asyncio
+import signal
 import threading
 import unittest
 
@@ -60,9 +61,15 @@ class Calls(BothTest):
                              (5, "denied", {"port": 80}))
 
     def test_then_without_a_lease(self):
+        """Nothing is sent, nor restored."""
         for client in self.each():
+            environment = client.create("e", {})
             with self.assertRaises(ValueError):
                 client.set_phase("e", "run", then="deny")
+            with self.assertRaises(ValueError):
+                with environment.phase("run", then="deny"):
+                    self.fail("it is not in force")
+            self.assertEqual(len(self.agent.requests), 1)
 
     def test_require(self):
         for client in self.each():
@@ -83,6 +90,28 @@ class Managers(BothTest):
                     raise KeyError
             self.assertEqual([method for method, *_ in self.agent.requests],
                              ["POST", "DELETE"] * 2)
+
+    def test_environment_that_a_dead_harness_has_left(self):
+        for client in self.each():
+            for wanted, words in (("setup", {}), ("run", {"phase": "run"})):
+                self.agent.phase = "verifier"
+                with client.environment({}, "e", **words) as environment:
+                    self.assertEqual(environment.phase_in_force, wanted)
+                    self.assertEqual(self.agent.phase, wanted)
+            life, self.agent.phase = self.agent.life, "setup"
+            self.agent.answer = lambda *words: (200, {**DETAIL, "denied": True}) if (
+                words[0] == "POST") else life(*words)
+            self.agent.requests.clear()
+            with client.environment({}, "e"):
+                self.assertEqual(self.agent.calls[-1], ("PUT", "phase", "setup"))
+            # Whatever happens, it is destroyed.
+            self.agent.answer = lambda *words: (
+                (500, problem("enforcement_failed")) if words[0] == "PUT" else
+                (200, {**DETAIL, "denied": True}) if words[0] == "POST" else life(*words))
+            with self.assertRaises(phasegate.EnforcementFailedError):
+                with client.environment({}, "e"):
+                    self.fail("its phase is not in force")
+            self.assertEqual(self.agent.requests[-1][0], "DELETE")
 
     def test_environment_that_is_gone_already(self):
         for client in self.each():
@@ -255,6 +284,27 @@ class Many(BothTest):
         self.assertEqual(len(self.agent.requests), 200)
 
 
+class Interrupted(BothTest):
+    def test_ctrl_c_while_it_is_created(self):
+        """As test_while_it_is_created for threads."""
+        client = phasegate.Client(self.agent.path)
+        main, life = threading.main_thread().ident, self.agent.life
+        interrupted = []
+
+        def answer(*words):
+            if not interrupted:
+                interrupted.append(True)
+                signal.pthread_kill(main, signal.SIGINT)
+                return FakeAgent.HUNG
+            return life(*words)
+
+        self.agent.answer = answer
+        with self.assertRaises(KeyboardInterrupt):
+            with client.environment({}, "e"):
+                self.fail("it is not known")
+        self.assertEqual([c[0] for c in self.agent.calls], ["POST", "POST", "DELETE"])
+
+
 class Cancelled(BothTest):
     def run_cancelled(self, body, count):
         """Cancels the body when the agent has had so many requests."""
@@ -301,6 +351,56 @@ class Cancelled(BothTest):
         self.run_cancelled(self.task, 2)
         self.assertEqual([c[::2] for c in self.agent.calls],
                          [("POST", None), ("PUT", "run"), ("PUT", "setup"), ("DELETE", None)])
+
+
+class Ended(Cancelled):
+    """asyncio.run() cancels every task when its main one is over, what is under way in the client
+    included."""
+
+    def run_cancelled(self, body, count):
+        async def main():
+            task = asyncio.ensure_future(body(phasegate.AsyncClient(self.agent.path)))
+            await asyncio.to_thread(self.agent.wait_for, count)
+            asyncio.get_running_loop().call_soon(self.release.set)
+            return task
+
+        self.assertTrue(asyncio.run(main()).cancelled())
+
+    def assertEnded(self, *methods):
+        """Requests that were broken off are made again."""
+        calls = [c[0] for c in self.agent.calls]
+        self.assertEqual([c for i, c in enumerate(calls) if c != calls[i - 1] or not i],
+                         list(methods))
+        self.assertEqual(self.agent.phase, "setup")
+
+    def test_while_it_is_created(self):
+        self.hold("POST")
+        self.run_cancelled(self.task, 1)
+        self.assertEnded("POST", "DELETE")
+
+    def test_while_it_is_switched(self):
+        self.hold("PUT")
+        self.run_cancelled(self.task, 2)
+        self.assertEnded("POST", "PUT", "DELETE")
+        self.assertEqual(self.agent.calls[-2][2], "setup")
+
+    def test_while_the_baseline_is_restored(self):
+        async def task(client):
+            async with client.environment({}, "e") as environment:
+                async with environment.phase("run"):
+                    self.hold("PUT")
+
+        self.run_cancelled(task, 3)
+        self.assertEnded("POST", "PUT", "DELETE")
+
+    def test_while_it_is_destroyed(self):
+        async def task(client):
+            async with client.environment({}, "e"):
+                self.hold("DELETE")
+
+        self.run_cancelled(task, 2)
+        self.assertEnded("POST", "DELETE")
+        self.assertGreater(len(self.agent.requests), 2)
 
 
 class Adapters(BothTest):

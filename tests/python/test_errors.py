@@ -141,6 +141,15 @@ class Absent(BothTest):
             self.assertTrue(client.set_phase("e", "run").changed)
             self.assertEqual(len(self.agent.requests), 4)
 
+    def test_too_many_clients_are_waited_for(self):
+        """A harness with many tasks is not ended by their number."""
+        for client in self.each(restart=30):
+            replies = [(503, problem("too_many_clients"))] * 3
+            life = self.agent.life
+            self.agent.answer = lambda *words: replies.pop() if replies else life(*words)
+            self.assertTrue(client.set_phase("e", "run").changed)
+            self.assertEqual(len(self.agent.requests), 4)
+
     def test_lost_reply(self):
         """What only reads is asked again; what may have taken effect is not."""
         for client in self.each(restart=30):

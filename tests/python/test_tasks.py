@@ -165,6 +165,27 @@ class Crash(HarnessTest):
         self.assertFalse(os.path.exists(directory))
         self.assertNothingLeft()
 
+    def test_task_of_a_dead_harness_is_done_again(self):
+        """By its name, from its start: in the phase of the setup, and with new commands."""
+        task = {"name": self.name("again"), "network_policy": allowlist(B4),
+                "run_network_policy": allowlist(A4), "verifier_network_policy": NO_NETWORK}
+        mark, setup, run = token("first"), token("setup"), token("run")
+        self.daemon.names.add(task["name"])
+        process = self.harness("tasks", json.dumps(
+            {**task, "run": shell(send(A4, mark), "sleep 1000")}))
+        self.assertSeen(A4, mark)
+        process.kill()
+        process.wait()
+        self.assertEqual(self.daemon.show(task["name"])["phase"], "run")
+        result = self.run_tasks({**task, "setup": shell(send(B4, setup), send(A4, setup)),
+                                 "run": shell(send(A4, run))})[task["name"]]
+        self.assertEqual((result["setup"]["output"], result["run"]["output"]),
+                         (f"{B4} open\n{A4} denied\n", f"{A4} open\n"))
+        self.fence()
+        self.assertSeen(B4, setup)
+        self.assertSeen(A4, run)
+        self.assertNothingLeft()
+
     def test_agent_is_killed_under_a_harness(self):
         """The phase stays in force without it, and the harness does not notice."""
         (name, create), mark, other = self.make("kill"), token("kill"), token("other")
