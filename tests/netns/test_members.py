@@ -167,6 +167,17 @@ class Members(AdoptTest):
         self.assertNotIn("addresses", inside("ask", D4, WWW, connected=True))
         self.assertEqual(self.server.names(), [])
 
+    def test_names_in_every_member(self):
+        """Whichever member asks, the answer comes to the Environment."""
+        members = self.members("first", "second")
+        keeper = self.keeper()
+        self.create(keeper, *members, text=policy(setup=allowlist(WWW)))
+        for cgroup in members:
+            client = self.client_in(cgroup)
+            self.assert_resolves(client, WWW, A6)
+            self.assert_connects(client, A6)
+            self.assert_denied_name(client, "secret.example.net")
+
     def test_a_policy_at_fault(self):
         """An update that fails leaves the old one in force, and nothing else."""
         keeper = self.keeper()
