@@ -24,6 +24,7 @@ struct phasegate_client {
 	CURL *curl;
 	char *socket;
 	unsigned int timeout_ms;
+	bool never_connected; /* the socket that was closed last */
 	char failure[CURL_ERROR_SIZE];
 };
 
@@ -49,6 +50,9 @@ void client_target(struct client_request *request, const char *path, const char 
 		   const char *rest);
 /* Adds a query field. value NULL: nothing is added. */
 void client_query(struct client_request *request, const char *field, const char *value);
+
+/* A curl_closesocket_callback; the userdata is the client. */
+int client_close_socket(void *userdata, curl_socket_t fd);
 
 /* 0: the reply has a status below 300. */
 int client_send(struct phasegate_client *client, const struct client_request *request,

@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "client.h"
+
+/* The agent's loop takes connections more often. */
+#define RETRY_MS 10
 
 void client_reply_clear(struct client_reply *reply)
 {
@@ -110,6 +114,8 @@ static CURLcode set_up(struct phasegate_client *client, const struct client_requ
 	/* No proxy of the environment can come in between. */
 	if (code == CURLE_OK)
 		code = curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+	curl_easy_setopt(curl, CURLOPT_CLOSESOCKETFUNCTION, client_close_socket);
+	curl_easy_setopt(curl, CURLOPT_CLOSESOCKETDATA, client);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
@@ -124,6 +130,16 @@ static CURLcode set_up(struct phasegate_client *client, const struct client_requ
 	return code;
 }
 
+static bool is_full(const struct phasegate_client *client, CURLcode code)
+{
+	long number = 0;
+
+	if (!client->never_connected || code == CURLE_OK)
+		return false;
+	curl_easy_getinfo(client->curl, CURLINFO_OS_ERRNO, &number);
+	return number == 0 || number == EAGAIN || number == ENOTCONN;
+}
+
 static int fail(struct phasegate_client *client, CURLcode code, const struct client_reply *reply,
 		struct phasegate_error **ret_error)
 {
@@ -134,6 +150,11 @@ static int fail(struct phasegate_client *client, CURLcode code, const struct cli
 		return client_no_memory(ret_error);
 	if (reply->too_large)
 		return client_bad_reply(ret_error, "it is too large");
+	if (is_full(client, code))
+		return client_fail(ret_error, -ETIMEDOUT, "agent_unreachable",
+				   "try again later; something connects to the agent too often",
+				   "the agent at %s has had no room for one more connection",
+				   client->socket);
 	if (code != CURLE_COULDNT_CONNECT)
 		return client_fail(ret_error, -EIO, "agent_lost",
 				   "see what is in force before trying again",
@@ -144,6 +165,23 @@ static int fail(struct phasegate_client *client, CURLcode code, const struct cli
 			   "PHASEGATE_SOCKET names another",
 			   "cannot reach the agent at %s: %s", client->socket,
 			   number ? strerror((int)number) : why);
+}
+
+/* Waits until the agent has accepted others, for as long as a request may take. */
+static CURLcode attempt(struct phasegate_client *client)
+{
+	static const struct timespec pause = {.tv_nsec = RETRY_MS * PG_NSEC_PER_MSEC};
+	const uint64_t deadline =
+		pg_monotonic_ns() + (uint64_t)client->timeout_ms * PG_NSEC_PER_MSEC;
+	CURLcode code;
+
+	for (;;) {
+		client->never_connected = false;
+		code = curl_easy_perform(client->curl);
+		if (!is_full(client, code) || (client->timeout_ms && pg_monotonic_ns() >= deadline))
+			return code;
+		nanosleep(&pause, NULL);
+	}
 }
 
 static CURLcode perform(struct phasegate_client *client, const struct client_request *request,
@@ -158,7 +196,7 @@ static CURLcode perform(struct phasegate_client *client, const struct client_req
 		code = set_up(client, request, more, reply);
 	client->failure[0] = '\0';
 	if (code == CURLE_OK)
-		code = curl_easy_perform(client->curl);
+		code = attempt(client);
 	if (code == CURLE_OK)
 		curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &reply->status);
 	curl_slist_free_all(headers);

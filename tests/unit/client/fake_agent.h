@@ -48,7 +48,8 @@ static inline void *fake_agent_serve(void *userdata)
 	return NULL;
 }
 
-static inline void fake_agent_start(struct fake_agent *fake, const char *reply)
+/* Listens, and accepts nobody yet. */
+static inline void fake_agent_listen(struct fake_agent *fake, const char *reply)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 
@@ -60,9 +61,20 @@ static inline void fake_agent_start(struct fake_agent *fake, const char *reply)
 	snprintf(name.sun_path, sizeof(name.sun_path), "%s", fake->path);
 	fake->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (bind(fake->listen_fd, (const struct sockaddr *)&name, sizeof(name)) ||
-	    listen(fake->listen_fd, 1) ||
-	    pthread_create(&fake->thread, NULL, fake_agent_serve, fake))
+	    listen(fake->listen_fd, 1))
 		abort();
+}
+
+static inline void fake_agent_accept(struct fake_agent *fake)
+{
+	if (pthread_create(&fake->thread, NULL, fake_agent_serve, fake))
+		abort();
+}
+
+static inline void fake_agent_start(struct fake_agent *fake, const char *reply)
+{
+	fake_agent_listen(fake, reply);
+	fake_agent_accept(fake);
 }
 
 /* Waits until the reply is out. */

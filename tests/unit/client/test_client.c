@@ -286,6 +286,50 @@ Test(client, says_that_nobody_is_there)
 	phasegate_close(client);
 }
 
+/* As many as there is room for wait to be accepted. */
+static size_t fill_backlog(int fds[static 16])
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	size_t count = 0;
+
+	snprintf(name.sun_path, sizeof(name.sun_path), "%s", fake.path);
+	for (;; count++) {
+		cr_assert(count < 16);
+		fds[count] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		if (connect(fds[count], (const struct sockaddr *)&name, sizeof(name)))
+			break;
+	}
+	cr_assert(errno == EAGAIN);
+	close(fds[count]);
+	return count;
+}
+
+Test(client, waits_until_it_is_accepted)
+{
+	char *json = NULL;
+	size_t count;
+	int fds[16];
+
+	fake_agent_listen(&fake, OK("{\"environments\":[]}"));
+	count = fill_backlog(fds);
+	cr_assert(phasegate_open(fake.path, &client, &error) == 0);
+	phasegate_set_timeout(client, 100);
+	cr_expect(phasegate_list(client, &json, &error) == -ETIMEDOUT);
+	cr_assert(error);
+	cr_expect_str_eq(error->code, "agent_unreachable");
+	phasegate_error_free(error);
+	error = NULL;
+	for (size_t i = 0; i < count; i++) {
+		close(accept(fake.listen_fd, NULL, NULL));
+		close(fds[i]);
+	}
+	phasegate_set_timeout(client, 60000);
+	fake_agent_accept(&fake);
+	cr_expect(phasegate_list(client, &json, &error) == 0);
+	phasegate_free(json);
+	stop();
+}
+
 Test(client, sends_nothing_that_is_wrong)
 {
 	static const char *const wrong[] = {"",		  "[]",	 "{",	  "{}}",   "{},\"a\":{}",
