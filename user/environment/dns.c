@@ -148,20 +148,41 @@ static int add_hosts(struct pg_dns *dns, struct pg_error *err)
 	return error;
 }
 
+/* Names of a policy that have no address so far, and why. */
 struct unresolved {
-	const struct pg_host *host;
+	const char **names, **reasons;
 	size_t count;
 };
 
-static void warn_unresolved(void *userdata, const char *name, const char *reason)
+static void clear_unresolved(struct unresolved *unresolved)
 {
-	struct unresolved *warning = userdata;
+	free(unresolved->names);
+	free(unresolved->reasons);
+}
+
+static void note_unresolved(void *userdata, const char *name, const char *reason)
+{
+	struct unresolved *unresolved = userdata;
+
+	unresolved->names[unresolved->count] = name;
+	unresolved->reasons[unresolved->count++] = reason;
+}
+
+/* A list of thousands may be at fault for one reason, so a few of them say it. */
+static void warn_unresolved(const struct pg_host *host, const struct unresolved *unresolved)
+{
 	char message[512];
 
-	if (warning->count++ >= UNRESOLVED_SHOWN)
+	for (size_t i = 0; i < unresolved->count && i < UNRESOLVED_SHOWN; i++) {
+		snprintf(message, sizeof(message), "%s has no address: %s", unresolved->names[i],
+			 unresolved->reasons[i]);
+		pg_host_warn(host, "unresolved", message);
+	}
+	if (unresolved->count <= UNRESOLVED_SHOWN)
 		return;
-	snprintf(message, sizeof(message), "%s has no address: %s", name, reason);
-	pg_host_warn(warning->host, "unresolved", message);
+	snprintf(message, sizeof(message), "%zu more names have no address",
+		 unresolved->count - UNRESOLVED_SHOWN);
+	pg_host_warn(host, "unresolved", message);
 }
 
 static int load_hosts(struct pg_dns *dns, struct pg_content *content, struct pg_error *err)
@@ -175,36 +196,79 @@ static int load_hosts(struct pg_dns *dns, struct pg_content *content, struct pg_
 	return error;
 }
 
+/* Moves to names what the site might know and others have not: those that are asked there. */
+static size_t take_for_site(const struct pg_dns *dns, const struct pg_site *site,
+			    struct unresolved *unresolved, const char **names)
+{
+	size_t kept = 0, taken = 0;
+
+	for (size_t i = 0; i < unresolved->count; i++) {
+		const char *name = unresolved->names[i], *reason = unresolved->reasons[i];
+
+		if (site->own_upstream && (!dns->upstream || !strchr(name, '.'))) {
+			names[taken++] = name;
+			continue;
+		}
+		unresolved->names[kept] = name;
+		unresolved->reasons[kept++] = reason;
+	}
+	unresolved->count = kept;
+	return taken;
+}
+
+/* Where the Environment's processes are, a name of one label may have other addresses than here. */
+static int load_at_sites(struct pg_dns *dns, const char **names, size_t count,
+			 struct unresolved *unresolved, struct pg_error *err)
+{
+	const struct pg_host *host = dns->environment->host;
+	const uint64_t deadline =
+		pg_monotonic_ns() + (uint64_t)host->names_wait_ms * PG_NSEC_PER_MSEC;
+	const bool elsewhere = pg_sites_find(dns);
+	bool first = true;
+	struct pg_site *site;
+
+	LIST_FOREACH (site, &dns->sites, link) {
+		const uint64_t now = pg_monotonic_ns();
+		int error;
+
+		if (site->home && elsewhere)
+			continue;
+		if (!first)
+			count = take_for_site(dns, site, unresolved, names);
+		first = false;
+		error = pg_resolver_load(dns->resolver, names, count, pg_dns_upstream(dns, site),
+					 site->own_upstream,
+					 now < deadline ? (int)((deadline - now) / PG_NSEC_PER_MSEC)
+							: 0,
+					 host->interrupt_fd, note_unresolved, unresolved, err);
+		if (error < 0)
+			return error;
+	}
+	return 0;
+}
+
 int pg_dns_load(struct pg_dns *dns, struct pg_content *content, struct pg_error *err)
 {
-	const struct pg_site *home = pg_sites_home(dns);
 	const struct pg_name_index *index = content->names->index;
-	const size_t count = pg_name_index_hosts(index);
-	pg_autofree const char **names = calloc(count ? count : 1, sizeof(*names));
-	struct unresolved warning = {.host = dns->environment->host};
-	char message[128];
-	int unresolved;
+	const size_t count = pg_name_index_hosts(index), room = count ? count : 1;
+	pg_autofree const char **names = calloc(room, sizeof(*names));
+	PG_CLEANUP(clear_unresolved)
+	struct unresolved unresolved = {
+		.names = calloc(room, sizeof(*names)),
+		.reasons = calloc(room, sizeof(*names)),
+	};
+	int error;
 
-	if (!names)
+	if (!names || !unresolved.names || !unresolved.reasons)
 		return pg_fail(err, -ENOMEM, "not enough memory for %zu names", count);
 	for (size_t i = 0; i < count; i++)
 		names[i] = pg_name_index_host(index, i);
-	unresolved = load_hosts(dns, content, err);
-	if (!unresolved)
-		unresolved =
-			pg_resolver_load(dns->resolver, names, count, pg_dns_upstream(dns, home),
-					 home->own_upstream, dns->environment->host->names_wait_ms,
-					 dns->environment->host->interrupt_fd, warn_unresolved,
-					 &warning, err);
-	if (unresolved < 0)
-		return unresolved;
-	/* A list of thousands may be at fault for one reason, so a few of them say it. */
-	if (warning.count > UNRESOLVED_SHOWN) {
-		snprintf(message, sizeof(message), "%zu more names have no address",
-			 warning.count - UNRESOLVED_SHOWN);
-		pg_host_warn(dns->environment->host, "unresolved", message);
-	}
-	return 0;
+	error = load_hosts(dns, content, err);
+	if (!error)
+		error = load_at_sites(dns, names, count, &unresolved, err);
+	if (!error)
+		warn_unresolved(dns->environment->host, &unresolved);
+	return error;
 }
 
 static int tend(void *userdata, struct pg_error *err)

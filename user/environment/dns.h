@@ -135,6 +135,9 @@ int pg_sites_start(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
 void pg_sites_close(struct pg_dns *dns, bool keep);
 /* Opens what is missing and closes what no process is in any more. */
 void pg_sites_tend(struct pg_dns *dns);
+/* Knows the namespaces of the processes that are there already, if these have nameservers of their
+ * own to be asked; whether it is any but this process's. Nobody listens there yet. */
+bool pg_sites_find(struct pg_dns *dns);
 /* This process's namespace; there once pg_sites_prepare() has been called. */
 int pg_sites_prepare(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
 struct pg_site *pg_sites_home(const struct pg_dns *dns);

@@ -273,9 +273,34 @@ static int watch_all_events(struct pg_environment *environment, struct pg_error 
 	return error;
 }
 
+static void try_open(struct pg_site *site)
+{
+	struct pg_error err = {};
+
+	if (site->listener || (site->opened && pg_monotonic_ns() - site->opened < REOPEN_NS))
+		return;
+	if (!open_listener(site, false, &err)) {
+		site->warned = false;
+		return;
+	}
+	if (!site->warned)
+		warn_site(site, "listener_refused", &err);
+	site->warned = true;
+}
+
+static struct pg_site *find_site(const struct pg_dns *dns, uint64_t inode)
+{
+	struct pg_site *site;
+
+	LIST_FOREACH (site, &dns->sites, link)
+		if (site->inode == inode)
+			return site;
+	return NULL;
+}
+
 int pg_sites_start(struct pg_dns *dns, struct pg_error *err)
 {
-	struct pg_site *home = pg_sites_home(dns);
+	struct pg_site *site, *home = pg_sites_home(dns);
 	int error = -EADDRINUSE;
 
 	for (int i = 0; i < 2 * OPEN_TRIES && error == -EADDRINUSE; i++) {
@@ -286,6 +311,8 @@ int pg_sites_start(struct pg_dns *dns, struct pg_error *err)
 	if (error)
 		return pg_error_prefix(err, "listening for DNS queries of %s",
 				       dns->environment->record.name);
+	LIST_FOREACH (site, &dns->sites, link)
+		try_open(site);
 	return watch_all_events(dns->environment, err);
 }
 
@@ -323,29 +350,40 @@ void pg_sites_close(struct pg_dns *dns, bool keep)
 	}
 }
 
-static void try_open(struct pg_site *site)
+/* The members may not have been opened yet. */
+static int collect(const struct pg_environment *environment, struct pg_members *members)
 {
-	struct pg_error err = {};
+	int error = 0;
 
-	if (site->listener || (site->opened && pg_monotonic_ns() - site->opened < REOPEN_NS))
-		return;
-	if (!open_listener(site, false, &err)) {
-		site->warned = false;
-		return;
+	for (size_t i = 0; i < pg_place_count(environment) && !error; i++) {
+		const int mount_fd = environment->host->cgroup_mount_fd;
+		pg_autoclose int fd = -1;
+		struct pg_error unused = {};
+
+		if (!pg_cgroup_open(mount_fd, pg_place_path(environment, i) + 1, &fd, &unused))
+			error = pg_members_add(members, i, fd);
 	}
-	if (!site->warned)
-		warn_site(site, "listener_refused", &err);
-	site->warned = true;
+	return error;
 }
 
-static struct pg_site *find_site(const struct pg_dns *dns, uint64_t inode)
+bool pg_sites_find(struct pg_dns *dns)
 {
-	struct pg_site *site;
+	pg_automembers struct pg_members members = {};
+	struct pg_site *home = pg_sites_home(dns);
+	bool found = false;
 
-	LIST_FOREACH (site, &dns->sites, link)
-		if (site->inode == inode)
-			return site;
-	return NULL;
+	if (!dns->environment->settings.own_resolver_count ||
+	    collect(dns->environment, &members) < 0)
+		return false;
+	for (size_t i = 0; i < members.namespace_count; i++) {
+		struct pg_site *site = find_site(dns, members.namespaces[i].inode);
+		struct pg_error unused = {};
+
+		/* One that there is no room for is told of once something there asks. */
+		if (site || !add_site(dns, members.namespaces[i].fd, &site, &unused))
+			found |= site != home;
+	}
+	return found;
 }
 
 /* Opens listeners in the namespaces of all processes that are there now. */
