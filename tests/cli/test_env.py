@@ -4,10 +4,13 @@
 
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import time
 
+import cgroups
 from agentcase import AgentTest
 from daemon import directory_of
 from harness import main
@@ -70,13 +73,64 @@ class Env(AgentTest):
                                             "OWNER", "POPULATED", "LEASE"])
         row = next(line for line in lines if line.startswith(name)).split()
         self.assertEqual(row[1:], ["setup", "public", "1", "1", "0", "false", "-"])
-        self.assertIn("generation 2", self.run_cli(
-            "env", "phase", name, "run", "--lease", "60", "--then", "verifier").stdout)
+        self.assertRegex(
+            self.run_cli("env", "phase", name, "run", "--lease", "60", "--then", "verifier").stdout,
+            r"^phase run, generation 2, .*, lease (59|60) s, then verifier\n$")
         self.assertRegex(self.run_cli("env", "list").stdout, rf"{name} .*run .*(59|60) s, then ver")
         shown = self.run_cli("env", "show", name).stdout
         for text in (name, A4, "kind=new", "no-network", "connects"):
             self.assertIn(text, shown)
-        self.assertIn("(as before)", self.run_cli("env", "phase", name, "run").stdout)
+        self.assertRegex(self.run_cli("env", "phase", name, "run").stdout,
+                         r"\(as before\), .* connections closed\n$")
+
+    def test_one_line_of_json(self):
+        name = self.make()["name"]
+        for words in (("env", "list"), ("env", "show", name), ("explain", name, A4),
+                      ("env", "phase", name, "run")):
+            self.assertRegex(self.run_cli(*words, "--json").stdout, r"^\{.*\}\n$")
+        self.assertRegex(self.run_cli("env", "show", "nobody", "--json", status=FAILURE).stdout,
+                         r"^\{.*\}\n$")
+
+    def test_what_to_do_next(self):
+        """In words of the command line."""
+        name = self.make("--phase", "run")["name"]
+        process = self.start_in(directory_of(self.daemon.show(name).body), "sleep", "62")
+        self.wait_in(directory_of(self.daemon.show(name).body), process.pid)
+        cgroup = self.make_cgroup(self.name("full"))
+        other = self.start_in(cgroups.path_of(cgroup), "sleep", "63")
+        self.wait_in(cgroups.path_of(cgroup), other.pid)
+        for words, said in (
+                (("env", "show", "nobody"), "-> phasegate env list"),
+                (("env", "destroy", name), "give --kill or --release"),
+                (("env", "create", self.name(), "--policy", "{}", "--cgroup", cgroup), "--attach"),
+                (("env", "phase", name, "setup", "--expect-generation", "9"),
+                 "phasegate env show"),
+                (("env", "phase", name, "setup", "--survivors", "refuse"), "--survivors kill"),
+                (("env", "phase", name, "run", "--lease", "5", "--then", "setup"), "let --then be"),
+                (("events", "--cursor", "1"), "--cursor")):
+            self.assertIn(said, self.run_cli(*words, status=FAILURE).stderr)
+
+    def test_no_agent(self):
+        """Nobody there, nobody listening, no right: what to do differs."""
+        dead = f"{self.daemon.directory.name}/dead.sock"
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(dead)
+        listener.close()
+        for path in ("/nowhere/agent.sock", dead):
+            done = self.run_cli("env", "list", status=UNREACHABLE, socket=path)
+            self.assertIn(path, done.stderr)
+            self.assertIn("systemctl start phasegated", done.stderr)
+        os.chmod(self.daemon.directory.name, 0o711)
+        self.addCleanup(os.chmod, self.daemon.directory.name, 0o700)
+        # The build may be where nobody else may look.
+        binary = shutil.copy(BINARY, self.daemon.directory.name)
+        done = subprocess.run(
+            ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--reuid", "65534", "--regid",
+             "65534", "--clear-groups", binary, "env", "list", "--socket", self.daemon.socket],
+            capture_output=True, text=True, timeout=60, check=False, cwd="/")
+        self.assertEqual(done.returncode, UNREACHABLE, done.stderr)
+        self.assertIn("Permission denied (agent_unreachable)\n  -> call as root, or as a member",
+                      done.stderr)
 
     def test_errors(self):
         name = self.make()["name"]
@@ -144,7 +198,12 @@ class Env(AgentTest):
         self.assertEqual([e["event"] for e in lines], ["created", "phase", "cursor"])
         self.assertRegex(self.run_cli("events", "--env", name).stdout,
                          rf"(?m)^20\S+Z {name} phase .*phase=run")
-        cursor = str(lines[-1]["cursor"])
+        self.run_cli("verify", name, "--blocked", f"{B4}:{PORT}", status=INCONCLUSIVE)
+        self.assertRegex(self.run_cli("events", "--env", name).stdout,
+                         rf"(?m)^20\S+Z {name} denied .*reason=not-allowed remote={B4} "
+                         rf"port={PORT} protocol=tcp$")
+        cursor = self.run_cli("events", "--env", name, "--json").stdout.splitlines()[-1]
+        cursor = str(json.loads(cursor)["cursor"])
         after = self.run_cli("events", "--env", name, "--cursor", cursor).stdout
         self.assertEqual(after, "")
         follow = subprocess.Popen(
@@ -182,6 +241,7 @@ class Env(AgentTest):
         self.run_cli("env", "phase", name, "verifier")
         done = self.json("verify", name)
         self.assertEqual((done["result"], done["allowed"]), ("enforced", None))
+        self.assertRegex(self.run_cli("verify", name).stdout, r"allowed +- +- +there is nothing")
 
     def test_verify_by_name(self):
         name = self.make("--phase", "run", "--allow", f"run={NAME}")["name"]

@@ -80,10 +80,20 @@ void pg_agent_survivors(FILE *out, const struct pg_json_value *array)
 	}
 }
 
+/* Whether or not it has its line's end. */
+static void print_json(const char *text)
+{
+	const size_t size = strlen(text);
+
+	fputs(text, stdout);
+	if (size == 0 || text[size - 1] != '\n')
+		putchar('\n');
+}
+
 static void print_error_json(const struct phasegate_error *error)
 {
 	if (error->json) {
-		puts(error->json);
+		print_json(error->json);
 		return;
 	}
 	fputs("{\"code\":", stdout);
@@ -112,11 +122,40 @@ static void print_more(const char *text)
 	pg_agent_survivors(stderr, pg_json_member(root, "survivors"));
 }
 
+/* What the agent says in words of the API, in those of the command line. */
+static const char *next_step_of(const struct phasegate_error *error)
+{
+	static const struct {
+		const char *code, *next_step;
+	} ours[] = {
+		{"request_invalid", "correct it; the command's --help says what it takes"},
+		{"environment_not_found", "phasegate env list shows those that you may use"},
+		{"environment_populated", "stop its processes, or give --kill or --release"},
+		{"member_populated", "give --attach to take over processes that run already, or "
+				     "name an empty cgroup"},
+		{"generation_mismatch", "somebody else has switched or updated it; phasegate env "
+					"show says what is in force"},
+		{"survivors_present", "end the processes, or give --survivors kill, freeze or "
+				      "allow"},
+		{"cursor_expired", "some events are lost; go on with --cursor and the number "
+				   "before the message"},
+		{"policy_invalid", "correct every error that follows; phasegate check tries a "
+				   "policy without the agent"},
+		{"lease_wider", "let --then be a phase that allows no more than the one taken, or "
+				"deny"},
+	};
+
+	for (size_t i = 0; i < PG_ARRAY_SIZE(ours); i++)
+		if (!strcmp(error->code, ours[i].code))
+			return ours[i].next_step;
+	return error->next_step;
+}
+
 static void print_error(const struct phasegate_error *error)
 {
 	pg_autofree char *message = printable(error->message);
 	pg_autofree char *object = error->object ? printable(error->object) : NULL;
-	pg_autofree char *next_step = printable(error->next_step);
+	pg_autofree char *next_step = printable(next_step_of(error));
 
 	fprintf(stderr, "phasegate: %s%s%s (%s)\n", object ? object : "", object ? ": " : "",
 		message ? message : "", error->code);
@@ -148,7 +187,7 @@ int pg_agent_answer(const struct pg_agent_call *call, char *text,
 	int error = 0;
 
 	if (call->json)
-		puts(text);
+		print_json(text);
 	else
 		error = pg_json_parse(text, strlen(text), &limits, &json, &problem);
 	if (json)

@@ -18,10 +18,14 @@ void pg_agent_command_help(const struct pg_agent_command *command)
 	       "  --log-file FILE           append log messages to FILE\n"
 	       "  --file-log-level LEVEL    level of that file (default debug)\n"
 	       "\n"
-	       "Exit status: 0 success, 1 the agent refused or failed, 2 an option or the policy\n"
-	       "is wrong, 5 the agent cannot be reached%s%s.\n",
+	       "Exit status:\n"
+	       "  0  success\n"
+	       "  1  the agent refused or failed\n"
+	       "  2  an option or the policy is wrong\n"
+	       "%s"
+	       "  5  the agent cannot be reached\n",
 	       command->name, command->synopsis, command->summary, command->details,
-	       command->exits ? ", " : "", command->exits ? command->exits : "");
+	       command->exits ? command->exits : "");
 }
 
 int pg_agent_word(const char *option, const char *value, const char *const *words,

@@ -38,7 +38,7 @@ struct pg_agent_command {
 	const char *synopsis; /* after the name, without the options of all */
 	const char *summary;  /* one line */
 	const char *details;  /* of the options and arguments, lines */
-	const char *exits;    /* statuses that only this command has, a line; NULL: none */
+	const char *exits;    /* statuses that only this command has, lines; NULL: none */
 	size_t least, most;   /* arguments */
 	const struct option *options;
 	/* Handles an option of its own; NULL: there is none. */

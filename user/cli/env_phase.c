@@ -101,11 +101,13 @@ void pg_env_print_change(const struct pg_json_value *root)
 	pg_autofree char *generation = pg_agent_text(root, "generation");
 	pg_autofree char *took = pg_agent_text(root, "took_us");
 	pg_autofree char *closed = pg_agent_text(root, "closed");
+	pg_autofree char *lease = pg_env_lease_of(root);
 	const bool changed = pg_json_is_true(pg_json_member(root, "changed"));
 
-	if (phase && generation && took && closed)
-		printf("phase %s, generation %s%s, took %s us, %s connections closed\n", phase,
-		       generation, changed ? "" : " (as before)", took, closed);
+	if (phase && generation && took && closed && lease)
+		printf("phase %s, generation %s%s, took %s us, %s connections closed%s%s\n", phase,
+		       generation, changed ? "" : " (as before)", took, closed,
+		       *lease == '-' ? "" : ", lease ", *lease == '-' ? "" : lease);
 	pg_agent_survivors(stdout, pg_json_member(root, "survivors"));
 	pg_agent_diagnostics(stderr, pg_json_member(root, "warnings"), "warning");
 }

@@ -17,7 +17,7 @@ static char *mode_in_force(const struct pg_json_value *environment)
 	return modes && phase ? pg_agent_text(modes, phase) : strdup("-");
 }
 
-static char *lease_of(const struct pg_json_value *environment)
+char *pg_env_lease_of(const struct pg_json_value *environment)
 {
 	const struct pg_json_value *lease = pg_json_member(environment, "lease");
 	pg_autofree char *then = NULL;
@@ -60,7 +60,7 @@ static void print_list(const struct pg_json_value *root)
 		pg_table_add(&table, count_of(item, "members"));
 		pg_table_add(&table, pg_agent_text(item, "owner"));
 		pg_table_add(&table, pg_agent_text(item, "populated"));
-		pg_table_add(&table, lease_of(item));
+		pg_table_add(&table, pg_env_lease_of(item));
 	}
 	pg_table_print(&table, stdout);
 }
@@ -198,7 +198,7 @@ void pg_env_print_detail(const struct pg_json_value *root)
 	const struct pg_json_value *members = pg_json_member(root, "members");
 	const struct pg_json_value *member = members ? pg_json_first(members) : NULL;
 	const struct pg_json_value *policy = pg_json_member(root, "policy");
-	pg_autofree char *lease = lease_of(root);
+	pg_autofree char *lease = pg_env_lease_of(root);
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(lines); i++)
 		pg_agent_line(root, lines[i], lines[i]);

@@ -2,6 +2,7 @@
 /* phasegate events */
 #include <errno.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "agent_command.h"
@@ -42,6 +43,31 @@ static int parse_option(void *userdata, int option, const char *value, struct pg
 	}
 }
 
+/* The number of a protocol is one that few know. */
+static const char *protocol_of(const struct pg_json_value *value)
+{
+	uint64_t number = 0;
+
+	if (!pg_json_number_of(value, UINT8_MAX, &number))
+		return NULL;
+	switch (number) {
+	case IPPROTO_ICMP:
+		return "icmp";
+	case IPPROTO_TCP:
+		return "tcp";
+	case IPPROTO_UDP:
+		return "udp";
+	case IPPROTO_ICMPV6:
+		return "icmp6";
+	case IPPROTO_SCTP:
+		return "sctp";
+	case IPPROTO_UDPLITE:
+		return "udplite";
+	default:
+		return NULL;
+	}
+}
+
 /* "time environment event name=value..." */
 static void print_event(const struct pg_json_value *event)
 {
@@ -56,12 +82,13 @@ static void print_event(const struct pg_json_value *event)
 	for (; field; field = pg_json_next(field)) {
 		const char *name = pg_json_name_of(field);
 		pg_autofree char *text = pg_agent_text(event, name);
+		const char *word = strcmp(name, "protocol") ? NULL : protocol_of(field);
 		bool head = !strcmp(name, "cursor");
 
 		for (size_t i = 0; i < PG_ARRAY_SIZE(heads); i++)
 			head |= !strcmp(name, heads[i]);
 		if (!head && pg_json_member(event, name) && text)
-			printf(" %s=%s", name, text);
+			printf(" %s=%s", name, word ? word : text);
 	}
 	putchar('\n');
 }

@@ -72,7 +72,7 @@ int pg_command_explain(int argc, char **argv)
 			   "each phase.",
 		.details = "  --phase PHASE             judge by this phase instead of the one in "
 			   "force\n",
-		.exits = "3 it is denied",
+		.exits = "  3  it is denied\n",
 		.least = 2,
 		.most = 2,
 		.options = options,

@@ -36,6 +36,12 @@ static void print_row(struct pg_table *table, const struct pg_json_value *root, 
 	const struct pg_json_value *probe = pg_json_member(root, name);
 
 	pg_table_add_text(table, name);
+	if (!probe) {
+		pg_table_add_text(table, "-");
+		pg_table_add_text(table, "-");
+		pg_table_add_text(table, "there is nothing that the phase allows");
+		return;
+	}
 	pg_table_add(table, pg_agent_text(probe, "target"));
 	pg_table_add(table, pg_agent_text(probe, "result"));
 	pg_table_add(table, pg_agent_text(probe, "reason"));
@@ -90,7 +96,8 @@ int pg_command_verify(int argc, char **argv)
 			   "                            443; none in phases of mode no-network)\n"
 			   "  --blocked ADDRESS:PORT    the second (default: an address for "
 			   "documentation)\n",
-		.exits = "3 it is not as the policy\nsays, 4 inconclusive",
+		.exits = "  3  the opposite of what the policy says has been seen\n"
+			 "  4  inconclusive: nothing is proved\n",
 		.least = 1,
 		.most = 1,
 		.options = options,

@@ -116,6 +116,9 @@ static CURLcode set_up(struct phasegate_client *client, const struct client_requ
 		code = curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
 	curl_easy_setopt(curl, CURLOPT_CLOSESOCKETFUNCTION, client_close_socket);
 	curl_easy_setopt(curl, CURLOPT_CLOSESOCKETDATA, client);
+	/* On a connection of an earlier call that has died curl would make a request once more,
+	 * which may have had effect. */
+	curl_easy_setopt(curl, CURLOPT_FORBID_REUSE, 1L);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
@@ -140,6 +143,25 @@ static bool is_full(const struct phasegate_client *client, CURLcode code)
 	return number == 0 || number == EAGAIN || number == ENOTCONN;
 }
 
+static const char *unreachable_next_step(int number)
+{
+	switch (number) {
+	case EACCES:
+	case EPERM:
+		return "call as root, or as a member of the group of the socket, which is "
+		       "\"group\" "
+		       "of the agent's settings";
+	case 0:
+	case ENOENT:
+	case ECONNREFUSED:
+		return "start the agent, as root: \"systemctl start phasegated\", or "
+		       "\"phasegated\" "
+		       "without systemd; PHASEGATE_SOCKET names another socket";
+	default:
+		return "check the socket's path; PHASEGATE_SOCKET names another";
+	}
+}
+
 static int fail(struct phasegate_client *client, CURLcode code, const struct client_reply *reply,
 		struct phasegate_error **ret_error)
 {
@@ -161,10 +183,8 @@ static int fail(struct phasegate_client *client, CURLcode code, const struct cli
 				   "no whole answer from the agent at %s: %s", client->socket, why);
 	curl_easy_getinfo(client->curl, CURLINFO_OS_ERRNO, &number);
 	return client_fail(ret_error, number ? -(int)number : -ECONNREFUSED, "agent_unreachable",
-			   "check that phasegated runs, and that you may use its socket; "
-			   "PHASEGATE_SOCKET names another",
-			   "cannot reach the agent at %s: %s", client->socket,
-			   number ? strerror((int)number) : why);
+			   unreachable_next_step((int)number), "cannot reach the agent at %s: %s",
+			   client->socket, number ? strerror((int)number) : why);
 }
 
 /* Waits until the agent has accepted others, for as long as a request may take. */
