@@ -34,7 +34,7 @@
 struct told {
 	struct pg_header header;
 	struct pg_kernel_set set;
-	uint32_t learned_slot;
+	uint32_t learned_slot, learned_id;
 	struct pg_kernel_set lost; /* a set that no header names */
 	int error;
 	struct pg_error err;
@@ -80,6 +80,7 @@ static int fill(struct pg_kernel *kernel, struct told *told, struct pg_error *er
 	if (!error)
 		error = pg_learned_put(&learned, &addr, UINT64_MAX, err);
 	told->learned_slot = learned.slot;
+	told->learned_id = learned.id;
 	pg_close_fd(&learned.fd);
 	return error;
 }
@@ -187,15 +188,22 @@ static void take_over_sets(struct bench *bench, struct pg_kernel *kernel)
 	const struct pg_kernel_set missing = {.slot = told->set.slot + 100, .tables = 1};
 	struct pg_kernel_learned learned = {.fd = -1};
 	struct check *check = &bench->check;
-	struct pg_kernel_set lost = told->lost;
+	struct pg_kernel_set lost = told->lost, stale = told->set;
 	struct pg_error err = {};
 	size_t found = 0, swept;
 
+	stale.id ^= 2;
+	CHECK(check, pg_set_occupy(kernel, &stale, &err) == -ENOENT, "what was in the slot before");
 	CHECK(check, !pg_set_occupy(kernel, &told->set, &err), "%s", err.text);
 	CHECK(check, pg_set_occupy(kernel, &told->set, &err) == -EEXIST, "a set twice");
 	CHECK(check, pg_set_occupy(kernel, &missing, &err) == -ENOENT, "a missing set");
-	CHECK(check, !pg_learned_occupy(kernel, told->learned_slot, &learned, &err), "%s",
-	      err.text);
+	CHECK(check,
+	      pg_learned_occupy(kernel, told->learned_slot, told->learned_id + 1, &learned, &err) ==
+		      -ENOENT,
+	      "what was learned in the slot before");
+	CHECK(check,
+	      !pg_learned_occupy(kernel, told->learned_slot, told->learned_id, &learned, &err),
+	      "%s", err.text);
 	CHECK(check, !pg_learned_walk(&learned, count, &found, &err) && found == 1,
 	      "learned addresses: %zu", found);
 	pg_close_fd(&learned.fd);

@@ -184,9 +184,12 @@ class Capture:
                 packet = parse(frame)
                 if packet:
                     packets.append(packet)
+        self.count_lost()
+        return packets
+
+    def count_lost(self):
         _, lost = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
         self.lost += lost
-        return packets
 
     def to(self, *addresses):
         return [p for p in self.drain() if p.destination in addresses]

@@ -106,11 +106,13 @@ static int let_other_bank_go(struct pg_environment *environment, struct pg_kept 
 	struct pg_saved_bank *bank = &kept->saved.banks[other];
 	struct pg_kernel *kernel = environment->host->kernel;
 
-	if (!bank->there)
+	if (!bank->there && !kept->stale)
 		return 0;
-	pg_kernel_synchronize(kernel);
-	for (size_t i = 0; i < PG_PHASE_COUNT; i++) {
-		struct pg_kernel_set set = {bank->slots[i].set, bank->slots[i].tables};
+	if (bank->there)
+		pg_kernel_synchronize(kernel);
+	for (size_t i = 0; i < PG_PHASE_COUNT && bank->there; i++) {
+		struct pg_kernel_set set = {bank->slots[i].set, bank->set_ids[i],
+					    bank->slots[i].tables};
 		bool before = false;
 
 		for (size_t j = 0; j < i; j++)

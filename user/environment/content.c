@@ -153,6 +153,7 @@ static void take_sets(struct pg_content *content, const struct pg_saved_bank *ba
 			continue;
 		compiled = &content->compiled[content->phase_compiled[i] - 1];
 		compiled->set.slot = bank->slots[i].set;
+		compiled->set.id = bank->set_ids[i];
 		compiled->set.tables = bank->slots[i].tables;
 		if (!learned[i].slot)
 			continue;
@@ -209,6 +210,15 @@ void pg_content_save(const struct pg_content *content, struct pg_saved_bank *ban
 	*bank = (struct pg_saved_bank){.there = true};
 	memcpy(bank->compiled, content->phase_compiled, sizeof(bank->compiled));
 	memcpy(bank->slots, content->slots, sizeof(bank->slots));
+	for (size_t i = 0; i < PG_PHASE_COUNT; i++) {
+		const struct pg_compiled *compiled;
+
+		if (!content->phase_compiled[i])
+			continue;
+		compiled = &content->compiled[content->phase_compiled[i] - 1];
+		bank->set_ids[i] = compiled->set.id;
+		bank->learned_ids[i] = compiled->learned.id;
+	}
 }
 
 const struct pg_phase_slot *pg_content_slot(const struct pg_environment *environment)

@@ -30,6 +30,7 @@ struct pg_kept {
 	/* In use as its header says; of an earlier owner. */
 	struct pg_kernel_set ceiling;
 	struct pg_saved saved;
+	bool stale; /* the state file names a bank that is not there any more */
 	/* Of each bank that is there, by phase; fd -1 where there is none. */
 	struct pg_kernel_learned learned[PG_BANK_COUNT][PG_PHASE_COUNT];
 };

@@ -7,6 +7,7 @@
  *   the state was never in force (create)  undone: see create.c
  *   intent "kill", "release"               ended: see end.c
  *   all its cgroups are gone               ended
+ *   the kernel lacks what is in force      denied everything: nobody can adopt it
  *   else                                   its slots, state and tables are marked as used, those
  *                                          of both banks (an update may have been under way)
  *
@@ -159,12 +160,13 @@ static int occupy_bank(struct pg_host *host, struct pg_kept *kept, unsigned int 
 
 	for (size_t phase = 0; saved->there && phase < PG_PHASE_COUNT && !error; phase++) {
 		const struct pg_phase_slot *slot = &saved->slots[phase];
-		const struct pg_kernel_set set = {slot->set, slot->tables};
+		const struct pg_kernel_set set = {slot->set, saved->set_ids[phase], slot->tables};
 
 		if (set.tables)
 			error = occupied(pg_set_occupy(host->kernel, &set, err));
 		if (!error && slot->learned)
 			error = occupied(pg_learned_occupy(host->kernel, slot->learned,
+							   saved->learned_ids[phase],
 							   &kept->learned[bank][phase], err));
 	}
 	return error;
@@ -179,7 +181,10 @@ static int occupy_ceiling(struct pg_host *host, struct pg_kept *kept, struct pg_
 		if (pg_header_read(host->kernel, kept->saved.members[i], &header, NULL) ||
 		    !header.ceiling_tables)
 			continue;
-		kept->ceiling = (struct pg_kernel_set){header.ceiling, header.ceiling_tables};
+		kept->ceiling = (struct pg_kernel_set){
+			.slot = header.ceiling,
+			.tables = header.ceiling_tables,
+		};
 		return occupied(pg_set_occupy(host->kernel, &kept->ceiling, err));
 	}
 	return 0;
@@ -199,6 +204,7 @@ static int occupy(struct pg_host *host, struct pg_kept *kept, struct pg_error *e
 		/* Of the other bank: an update had begun, or was over. */
 		if (error && bank != state.bank) {
 			kept->saved.banks[bank].there = false;
+			kept->stale = true;
 			error = 0;
 		}
 	}
@@ -225,12 +231,34 @@ static int judge(struct pg_host *host, const struct pg_record *record, struct pg
 	return 0;
 }
 
+/* Somebody has changed pinned maps or the state file: whatever its headers name may become another
+ * one's. The others can be adopted all the same. */
+static void shut(struct pg_host *host, const struct pg_record *record, struct pg_kept *kept,
+		 struct pg_error *why)
+{
+	close_headers(host, &kept->saved);
+	pg_kernel_synchronize(host->kernel);
+	pg_error_prefix(why,
+			"the Environment %s cannot be adopted, and everything is denied to it; end"
+			" its processes and remove the cgroup %s, and the next start removes the"
+			" rest",
+			kept->name, record->cgroups[0].path);
+	pg_host_warn(host, "orphan", why->text);
+	LIST_REMOVE(kept, link);
+	clear_kept(kept);
+}
+
+static bool is_damage(int error)
+{
+	return error == -ENOENT || error == -EEXIST || error == -ERANGE;
+}
+
 static int settle(struct pg_host *host, int records_fd, struct pg_kept *kept, struct pg_error *err)
 {
 	PG_CLEANUP(pg_record_clear) struct pg_record record = {};
 	enum pg_intent intent = PG_INTENT_NONE;
 	pg_autoclose int record_fd = -1;
-	struct pg_error fault = {};
+	struct pg_error fault = {}, why = {};
 	int error = pg_record_open(records_fd, kept->name, &record, &record_fd, err);
 
 	if (!error)
@@ -241,8 +269,15 @@ static int settle(struct pg_host *host, int records_fd, struct pg_kept *kept, st
 		clear_kept(kept);
 		return 0;
 	}
-	if (!error)
-		error = occupy(host, kept, err);
+	if (!error) {
+		error = occupy(host, kept, &why);
+		if (is_damage(error)) {
+			shut(host, &record, kept, &why);
+			return 0;
+		}
+		if (error && err)
+			*err = why;
+	}
 	if (error)
 		return pg_error_prefix(err, "the kept Environment %s", kept->name);
 	if (intent != PG_INTENT_NONE) {

@@ -59,6 +59,8 @@ static void write_bank(struct pg_json_writer *json, const struct pg_saved_bank *
 		pg_json_write_number(json, "set", bank->slots[i].set);
 		pg_json_write_number(json, "tables", bank->slots[i].tables);
 		pg_json_write_number(json, "learned", bank->slots[i].learned);
+		pg_json_write_number(json, "set_id", bank->set_ids[i]);
+		pg_json_write_number(json, "learned_id", bank->learned_ids[i]);
 		pg_json_write_number(json, "flags", bank->slots[i].flags);
 		pg_json_write_close(json, '}');
 	}

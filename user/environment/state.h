@@ -55,6 +55,8 @@ struct pg_saved_bank {
 	/* As in struct pg_content. */
 	unsigned int compiled[PG_PHASE_COUNT];
 	struct pg_phase_slot slots[PG_PHASE_COUNT];
+	/* Of what is in the slots: kernel/set.h. */
+	uint32_t set_ids[PG_PHASE_COUNT], learned_ids[PG_PHASE_COUNT];
 };
 
 struct pg_saved {

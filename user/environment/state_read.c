@@ -50,14 +50,15 @@ static const struct pg_json_field text_fields[] = {
 #undef FIELD
 
 struct slot_text {
-	uint64_t compiled, mode, set, tables, learned, flags;
+	uint64_t compiled, mode, set, tables, learned, flags, set_id, learned_id;
 };
 
 #define FIELD(member, maximum) \
 	PG_JSON_FIELD(struct slot_text, member, PG_JSON_NUMBER, .required = true, .max = (maximum))
 static const struct pg_json_field slot_fields[] = {
-	FIELD(compiled, PG_PHASE_COUNT), FIELD(mode, UINT8_MAX),     FIELD(set, UINT32_MAX),
-	FIELD(tables, UINT8_MAX),	 FIELD(learned, UINT32_MAX), FIELD(flags, UINT8_MAX),
+	FIELD(compiled, PG_PHASE_COUNT), FIELD(mode, UINT8_MAX),	FIELD(set, UINT32_MAX),
+	FIELD(tables, UINT8_MAX),	 FIELD(learned, UINT32_MAX),	FIELD(flags, UINT8_MAX),
+	FIELD(set_id, UINT32_MAX),	 FIELD(learned_id, UINT32_MAX),
 };
 #undef FIELD
 
@@ -148,6 +149,8 @@ static int read_bank(const struct pg_json *json, const struct pg_json_value *val
 			.tables = (__u8)text.tables,
 			.flags = (__u8)text.flags,
 		};
+		bank->set_ids[phase] = (uint32_t)text.set_id;
+		bank->learned_ids[phase] = (uint32_t)text.learned_id;
 	}
 	bank->there = true;
 	return 0;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -59,12 +60,12 @@ static int write_use(struct pg_kernel *kernel, uint32_t slot, const struct pg_sl
 	return 0;
 }
 
-static int note_set(struct pg_kernel *kernel, uint32_t slot, bool used, uint8_t names,
+static int note_set(struct pg_kernel *kernel, uint32_t slot, uint32_t id, uint8_t names,
 		    struct pg_error *err)
 {
 	struct pg_slot_use use = read_use(kernel, slot);
 
-	use.set = used;
+	use.set_id = id;
 	use.set_tables = names;
 	return write_use(kernel, slot, &use, err);
 }
@@ -219,6 +220,9 @@ int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 		*ret_set = created;
 		return 0;
 	}
+	if (getrandom(&created.id, sizeof(created.id), 0) != (ssize_t)sizeof(created.id))
+		return pg_fail_errno(err, -errno, "drawing a random number");
+	created.id |= 1;
 	created.slot = filling.slot = pg_slot_take(kernel->set_slots, PG_SLOT_MAX);
 	if (!created.slot)
 		return pg_fail(err, -ENOSPC, "all %d slots for address sets are in use",
@@ -231,7 +235,7 @@ int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 		filling.tables[filling.count++].count = content[i].count;
 		created.tables |= (uint8_t)(1U << i);
 	}
-	error = note_set(kernel, created.slot, true, created.tables, err);
+	error = note_set(kernel, created.slot, created.id, created.tables, err);
 	if (!error)
 		error = create_tables(&filling, err);
 	if (error) {
@@ -251,9 +255,9 @@ int pg_set_occupy(struct pg_kernel *kernel, const struct pg_kernel_set *set, str
 	if (!set->slot || set->slot >= PG_SLOT_MAX)
 		return pg_fail(err, -ERANGE, "%u is not a slot of address sets", set->slot);
 	use = read_use(kernel, set->slot);
-	if (!use.set || (use.set_tables & set->tables) != set->tables)
-		return pg_fail(err, -ENOENT, "slot %u has not the tables that are expected",
-			       set->slot);
+	if (!use.set_id || (set->id && use.set_id != set->id) ||
+	    (use.set_tables & set->tables) != set->tables)
+		return pg_fail(err, -ENOENT, "slot %u has not the set that is expected", set->slot);
 	if (!pg_slot_occupy(kernel->set_slots, set->slot))
 		return pg_fail(err, -EEXIST, "slot %u of address sets is in use already",
 			       set->slot);
@@ -268,7 +272,7 @@ static void empty_tables(struct pg_kernel *kernel, uint32_t slot, uint8_t names)
 		if (names & (1U << i))
 			filling.tables[filling.count++].index = (enum pg_table)i;
 	pg_parallel(filling.count, empty_one, &filling);
-	(void)!note_set(kernel, slot, false, 0, NULL);
+	(void)!note_set(kernel, slot, 0, 0, NULL);
 }
 
 void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set)
@@ -311,28 +315,27 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 		pg_slot_release(kernel->learned_slots, slot);
 		return error;
 	}
-	*ret_learned = (struct pg_kernel_learned){.slot = slot, .fd = PG_TAKE_FD(fd)};
+	*ret_learned = (struct pg_kernel_learned){slot, info.id, PG_TAKE_FD(fd)};
 	return 0;
 }
 
-int pg_learned_occupy(struct pg_kernel *kernel, uint32_t slot,
+int pg_learned_occupy(struct pg_kernel *kernel, uint32_t slot, uint32_t id,
 		      struct pg_kernel_learned *ret_learned, struct pg_error *err)
 {
 	pg_autoclose int fd = -1;
-	uint32_t id;
 
 	if (!slot || slot >= PG_SLOT_MAX)
 		return pg_fail(err, -ERANGE, "%u is not a slot of learned addresses", slot);
-	id = read_use(kernel, slot).learned_id;
-	if (!id)
-		return pg_fail(err, -ENOENT, "slot %u has no learned addresses", slot);
+	if (!id || read_use(kernel, slot).learned_id != id)
+		return pg_fail(err, -ENOENT,
+			       "slot %u has not the learned addresses that are expected", slot);
 	fd = bpf_map_get_fd_by_id(id);
 	if (fd < 0)
 		return pg_fail_errno(err, -errno, "opening the learned addresses of slot %u", slot);
 	if (!pg_slot_occupy(kernel->learned_slots, slot))
 		return pg_fail(err, -EEXIST, "slot %u of learned addresses is in use already",
 			       slot);
-	*ret_learned = (struct pg_kernel_learned){.slot = slot, .fd = PG_TAKE_FD(fd)};
+	*ret_learned = (struct pg_kernel_learned){slot, id, PG_TAKE_FD(fd)};
 	return 0;
 }
 
@@ -410,7 +413,7 @@ size_t pg_kernel_sweep(struct pg_kernel *kernel)
 	for (uint32_t slot = 1; slot < PG_SLOT_MAX; slot++) {
 		const struct pg_slot_use use = read_use(kernel, slot);
 
-		if (use.set && !pg_slot_is_used(kernel->set_slots, slot)) {
+		if (use.set_id && !pg_slot_is_used(kernel->set_slots, slot)) {
 			empty_tables(kernel, slot, use.set_tables);
 			swept++;
 		}

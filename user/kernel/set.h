@@ -11,6 +11,7 @@
 /* What struct pg_phase_slot says of a static set. Zero tables: the set is empty and has no slot. */
 struct pg_kernel_set {
 	uint32_t slot;
+	uint32_t id; /* of what is in the slot; 0: not known */
 	uint8_t tables;
 };
 
@@ -18,8 +19,9 @@ struct pg_kernel_set {
 int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 		  struct pg_kernel_set *ret_set, struct pg_error *err) PG_MUST_CHECK;
 
-/* Of pinned maps: the set is in use, as a header names it. -ENOENT: one of its tables is not there;
- * -EEXIST: it was in use before, which is no harm if the same Environment names it twice. */
+/* Of pinned maps: the set is in use, as a header names it. -ENOENT: the slot has another one, or
+ * one of its tables is not there; -EEXIST: it was in use before, which is no harm if the same
+ * Environment names it twice. */
 int pg_set_occupy(struct pg_kernel *kernel, const struct pg_kernel_set *set,
 		  struct pg_error *err) PG_MUST_CHECK;
 
@@ -29,13 +31,14 @@ void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set);
 /* Learned addresses; .fd is the inner map. Who has taught what is in environment/learned.h. */
 struct pg_kernel_learned {
 	uint32_t slot;
+	uint32_t id; /* of the inner map */
 	int fd;
 };
 
 int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 		      struct pg_kernel_learned *ret_learned, struct pg_error *err) PG_MUST_CHECK;
 /* Of pinned maps: the same, and opens it. */
-int pg_learned_occupy(struct pg_kernel *kernel, uint32_t slot,
+int pg_learned_occupy(struct pg_kernel *kernel, uint32_t slot, uint32_t id,
 		      struct pg_kernel_learned *ret_learned, struct pg_error *err) PG_MUST_CHECK;
 void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *learned);
 

@@ -53,11 +53,13 @@ typedef __u8 pg_set_value;
  */
 struct pg_slot_use {
 	__u32 learned_id; /* of the inner map of learned addresses; 0: none */
-	__u8 set;	  /* 1: a static set has the slot */
-	__u8 set_tables;  /* of it, a bit per enum pg_table */
-	__u8 reserved[2];
+	/* Random, so that a state that is out of date is not taken for that of the set which has
+	 * the slot now; 0: none has. */
+	__u32 set_id;
+	__u8 set_tables; /* of it, a bit per enum pg_table */
+	__u8 reserved[3];
 };
-PG_ASSERT_SIZE(struct pg_slot_use, 8);
+PG_ASSERT_SIZE(struct pg_slot_use, 12);
 
 /*
  * Value of a learned address (key: struct pg_addr, either family). Until .expires (CLOCK_BOOTTIME,

@@ -67,6 +67,8 @@ static struct pg_saved example(void)
 		.there = true,
 		.compiled = {1, 1, 2},
 		.slots = {{.set = 3, .learned = 4, .mode = 2, .tables = 5, .flags = 1}},
+		.set_ids = {UINT32_MAX, 0, 7},
+		.learned_ids = {8, 9, 0},
 	};
 	return saved;
 }
@@ -92,6 +94,12 @@ Test(state, reads_what_it_wrote)
 		     0);
 	cr_expect_eq(memcmp(&found.banks[1].compiled, &saved.banks[1].compiled,
 			    sizeof(saved.banks[1].compiled)),
+		     0);
+	cr_expect_eq(memcmp(&found.banks[1].set_ids, &saved.banks[1].set_ids,
+			    sizeof(saved.banks[1].set_ids)),
+		     0);
+	cr_expect_eq(memcmp(&found.banks[1].learned_ids, &saved.banks[1].learned_ids,
+			    sizeof(saved.banks[1].learned_ids)),
 		     0);
 	cr_expect(found.settings.apart && found.settings.report_denials);
 	cr_expect_eq(found.settings.dns.grace_s, PG_LEARNED_GRACE_S);
