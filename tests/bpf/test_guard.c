@@ -125,8 +125,12 @@ static void admit_and_withdraw(struct bench *bench)
 	CHECK(check, !pg_guard_admit(bench->pins, inner, &err), "%s", err.text);
 	check_cgroup(bench, bench->place.inner, true, "admitted");
 	check_cgroup(bench, bench->below, true, "admitted");
-	CHECK(check, !install(bench, NULL, 0, &err), "%s", err.text);
+	CHECK(check, !install(bench, &inner, 1, &err), "%s", err.text);
 	check_cgroup(bench, bench->place.inner, true, "installed once more");
+	CHECK(check, !install(bench, NULL, 0, &err), "%s", err.text);
+	check_cgroup(bench, bench->place.inner, false, "installed without it");
+	CHECK(check, !install(bench, &inner, 1, &err), "%s", err.text);
+	check_cgroup(bench, bench->place.inner, true, "installed with it");
 	CHECK(check, !pg_guard_withdraw(bench->pins, inner, &err), "%s", err.text);
 	CHECK(check, !pg_guard_withdraw(bench->pins, inner, &err), "%s", err.text);
 	check_cgroup(bench, bench->below, false, "withdrawn");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An owner of kept Environments that does what standard input says:
- * keeper PINS PARENT NAMESERVER [NEVER-ALLOWED-ADDRESS|- [HOST-PORT]]
+ * keeper PINS|- PARENT NAMESERVER [NEVER-ALLOWED-ADDRESS|- [HOST-PORT]]
  *
  * One command a line, its words separated by tabs, each answered by one line of JSON:
  * {"ok": true, ...} or {"ok": false, "errno": "EBUSY", "error": "..."}. It owns one Environment at
@@ -348,7 +348,8 @@ int main(int argc, char **argv)
 	uint16_t port;
 
 	if (argc < 4 || pg_endpoint_parse(argv[3], PG_PORT_DNS, &keeper.nameserver) < 0)
-		fail("usage: keeper PINS PARENT NAMESERVER [NEVER-ALLOWED-ADDRESS|- [HOST-PORT]]");
+		fail("usage: keeper PINS|- PARENT NAMESERVER [NEVER-ALLOWED-ADDRESS|- "
+		     "[HOST-PORT]]");
 	if (argc > 4 && !pg_addr_parse(argv[4], &addr)) {
 		never_allowed = pg_prefix_from_addr(&addr);
 		options.never_allow = &never_allowed;
@@ -359,7 +360,7 @@ int main(int argc, char **argv)
 		options.host_ports = &port;
 		options.host_port_count = 1;
 	}
-	options.pins = argv[1];
+	options.pins = strcmp(argv[1], "-") != 0 ? argv[1] : NULL;
 	options.parent = argv[2];
 	if (pg_host_open(&options, &keeper.host, &err) < 0) {
 		printf("{\"ok\":false,\"errno\":\"%s\",\"error\":", strerrorname_np(-err.number));

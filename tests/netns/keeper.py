@@ -30,9 +30,9 @@ def isolate():
 
 
 class Keeper(Run):
-    def __init__(self, lab, stop_at=None, operator=()):
+    def __init__(self, lab, stop_at=None, operator=(), pins=PINS):
         super().__init__(lab, command=[
-            os.path.join(os.path.dirname(PROBE), "netns_keeper"), PINS, PARENT, R4, *operator],
+            os.path.join(os.path.dirname(PROBE), "netns_keeper"), pins, PARENT, R4, *operator],
             environment=steps.stop_at(stop_at) if stop_at else None)
 
     def post(self, *words):

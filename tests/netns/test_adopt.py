@@ -48,8 +48,8 @@ class AdoptTest(DnsTest):
         records = os.listdir(RECORDS) if os.path.exists(RECORDS) else []
         self.assertEqual((pins, records), ([], []))
 
-    def keeper(self, stop_at=None, ready=True, operator=()):
-        keeper = Keeper(self.lab, stop_at, operator)
+    def keeper(self, stop_at=None, ready=True, **options):
+        keeper = Keeper(self.lab, stop_at, **options)
         self.addCleanup(keeper.close)
         if ready:
             answer = keeper.answer()

@@ -92,6 +92,21 @@ int pg_file_read_at(int dir_fd, const char *path, size_t limit, char **ret_data,
 	return read_opened(opened, path, limit, ret_data, ret_size, err);
 }
 
+int pg_dir_refuse_shared(int dir_fd, const char *path, struct pg_error *err)
+{
+	struct stat status;
+
+	if (fstat(dir_fd, &status) < 0)
+		return pg_fail_errno(err, -errno, "looking at the directory %s", path);
+	if (status.st_uid == geteuid() && !(status.st_mode & (S_IWGRP | S_IWOTH)))
+		return 0;
+	return pg_fail(
+		err, -EPERM,
+		"others can change what is in %s (owner %u, mode %04o): remove it, or give it"
+		" to user %u with mode 0700",
+		path, status.st_uid, status.st_mode & 07777U, geteuid());
+}
+
 int pg_file_write_at(int dir_fd, const char *path, const char *text, struct pg_error *err)
 {
 	pg_autoclose int fd = openat(dir_fd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);

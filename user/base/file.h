@@ -24,6 +24,9 @@ int pg_file_read_at(int dir_fd, const char *path, size_t limit, char **ret_data,
  */
 DIR *pg_dir_reopen(int dir_fd) PG_MUST_CHECK;
 
+/* -EPERM if others than this user may change what is in the directory; path is for the message. */
+int pg_dir_refuse_shared(int dir_fd, const char *path, struct pg_error *err) PG_MUST_CHECK;
+
 /* Writes text into an existing kernel file such as cgroup.procs, in one write. */
 int pg_file_write_at(int dir_fd, const char *path, const char *text,
 		     struct pg_error *err) PG_MUST_CHECK;

@@ -189,7 +189,9 @@ static int confine(struct pg_environment *environment, bool attach, struct pg_er
 	if (error)
 		return error;
 	pg_step(PG_STEP_LOCKED);
-	error = refuse_existing(environment, err);
+	error = pg_pins_guard_again(environment->host, records_fd, err);
+	if (!error)
+		error = refuse_existing(environment, err);
 	/* A record gives the next start the right to kill what is in the cgroup: a given one must
 	 * be looked at first. */
 	if (!error && !environment->record.made)

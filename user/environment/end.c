@@ -128,6 +128,14 @@ int pg_environment_undo(struct pg_environment *environment, struct pg_error *err
 	return 0;
 }
 
+static bool is_below_parent(const struct pg_environment *environment)
+{
+	for (size_t i = 0; i < pg_place_count(environment); i++)
+		if (pg_host_is_below_parent(environment->host, pg_place_path(environment, i)))
+			return true;
+	return false;
+}
+
 static int refuse_populated(const struct pg_environment *environment, enum pg_destroy how,
 			    struct pg_error *err)
 {
@@ -145,7 +153,7 @@ static int refuse_populated(const struct pg_environment *environment, enum pg_de
 	if (how == PG_DESTROY_IF_EMPTY)
 		return pg_fail(err, -EBUSY, "the Environment %s has processes",
 			       environment->record.name);
-	if (environment->record.made)
+	if (is_below_parent(environment))
 		return pg_fail(err, -EBUSY,
 			       "the processes of %s cannot be released where they are: below /%s"
 			       " nothing has a network without an Environment; move them to"

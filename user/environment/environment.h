@@ -104,7 +104,7 @@ void pg_environment_leave(struct pg_environment *environment);
 enum pg_destroy {
 	PG_DESTROY_KILL, /* every process of the Environment is killed */
 	/* Processes go on, confined by nothing; -EBUSY, and nothing has changed, if there is any
-	 * and the cgroup was made. */
+	 * and a cgroup is below the parent of those that are made. */
 	PG_DESTROY_RELEASE,
 	PG_DESTROY_IF_EMPTY, /* -EBUSY if there is any process; then nothing has changed */
 };

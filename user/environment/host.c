@@ -267,7 +267,7 @@ static int open_kernel(struct pg_host *host, struct pg_error *err)
 	if (!error && host->pins)
 		error = pg_kept_settle(host, records_fd, err);
 	if (!error && host->pins)
-		error = pg_pins_guard(host, err);
+		error = pg_pins_guard(host, records_fd, err);
 	return error;
 }
 

@@ -260,7 +260,11 @@ void pg_pin_directory(const char *name, char path[static PG_PIN_PATH_MAX]);
 /* pins.c */
 /* -EBUSY: another process has it. Under the lock of the records, as the guard. */
 int pg_pins_lock(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
-int pg_pins_guard(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
+/* Makes the directory of all pins, if need be; -EPERM if it is not this user's alone. */
+int pg_pins_root(struct pg_error *err) PG_MUST_CHECK;
+int pg_pins_guard(struct pg_host *host, int records_fd, struct pg_error *err) PG_MUST_CHECK;
+/* The same if the guard is not in force, which is quickly seen: somebody has removed the parent. */
+int pg_pins_guard_again(struct pg_host *host, int records_fd, struct pg_error *err) PG_MUST_CHECK;
 /* With nothing kept, nothing stays pinned. */
 void pg_pins_leave(struct pg_host *host);
 

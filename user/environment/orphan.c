@@ -80,6 +80,15 @@ static int remove_pins(const struct pg_record *record, struct pg_error *err)
 	return error ? error : pg_pins_remove(path, err);
 }
 
+/* Somebody's who keeps Environments: without its parent the guard would be gone. */
+static bool is_parent_guarded(const struct pg_host *host)
+{
+	pg_autoclose int fd = -1;
+
+	return !pg_cgroup_open(host->cgroup_mount_fd, host->parent, &fd, NULL) &&
+	       pg_guard_is_attached(fd);
+}
+
 void pg_parent_remove(struct pg_host *host)
 {
 	const char *pins = pg_host_guard_pins(host);
@@ -111,7 +120,7 @@ static int remove_cgroup(struct pg_host *host, const struct pg_record *record, b
 	    (kill || errno != EBUSY))
 		return pg_fail_errno(err, -errno, "removing the cgroup %s", cgroup->path);
 	/* The parent of all Environments; stays while there are others. */
-	if (!host->pins)
+	if (!host->pins && !is_parent_guarded(host))
 		pg_parent_remove(host);
 	return 0;
 }

@@ -2,10 +2,8 @@
 /* What a host that keeps Environments has pinned: the lock, and the guard of their cgroups. */
 #include "host_internal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -13,41 +11,64 @@
 #include "base/vector.h"
 #include "kernel/guard.h"
 
+static int open_private(const char *path, int *ret_fd, struct pg_error *err)
+{
+	pg_autoclose int fd = -1;
+	int error;
+
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return pg_fail_errno(err, -errno, "making the directory %s", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return pg_fail_errno(err, -errno, "opening the directory %s", path);
+	error = pg_dir_refuse_shared(fd, path, err);
+	if (!error)
+		*ret_fd = PG_TAKE_FD(fd);
+	return error;
+}
+
+int pg_pins_root(struct pg_error *err)
+{
+	pg_autoclose int fd = -1;
+
+	return open_private(PG_PIN_ROOT, &fd, err);
+}
+
 /* The directory itself is the lock: there as long as anything is pinned. */
 int pg_pins_lock(struct pg_host *host, struct pg_error *err)
 {
-	const int parent = mkdir(PG_PIN_ROOT, 0700) && errno != EEXIST ? -errno : 0;
+	int error = pg_pins_root(err);
 
-	if (parent || (mkdir(host->pins, 0700) && errno != EEXIST))
-		return pg_fail_errno(err, parent ? parent : -errno, "making the directory %s",
-				     host->pins);
-	host->pins_fd = open(host->pins, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (host->pins_fd < 0)
-		return pg_fail_errno(err, -errno, "opening the directory %s", host->pins);
-	if (!flock(host->pins_fd, LOCK_EX | LOCK_NB))
-		return 0;
+	if (!error)
+		error = open_private(host->pins, &host->pins_fd, err);
+	if (error || !flock(host->pins_fd, LOCK_EX | LOCK_NB))
+		return error;
 	if (errno == EWOULDBLOCK)
 		return pg_fail(err, -EBUSY, "another process keeps its Environments in %s",
 			       host->pins);
 	return pg_fail_errno(err, -errno, "locking the directory %s", host->pins);
 }
 
-/* Of all Environments that there are, with whatever owner: the guard must not cut off one of them.
- */
+/* What is in the children of the parent and has an Environment, with whatever owner. */
 struct admitting {
 	struct pg_host *host;
 	uint64_t *ids;
 	size_t count, room;
 };
 
-static int admit_child(struct admitting *admitting, int parent_fd, const char *name)
+/* One whose hooks are all in force: a record alone confines nobody. */
+static int admit_member(struct admitting *admitting, const struct pg_record *record, size_t index)
 {
-	pg_autoclose int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	char record[sizeof(PG_RECORD_ROOT) + NAME_MAX + 2];
+	PG_CLEANUP(pg_attachment_close) struct pg_attachment attachment = PG_ATTACHMENT_INIT;
+	const char *path = record->cgroups[index].path;
+	char pins[PG_PIN_PATH_MAX];
+	pg_autoclose int fd = -1;
 	uint64_t id;
 
-	snprintf(record, sizeof(record), "%s/%s", PG_RECORD_ROOT, name);
-	if (fd < 0 || access(record, F_OK) || pg_cgroup_id(fd, &id, NULL))
+	pg_pin_path(record, index, pins);
+	if (!pg_host_is_below_parent(admitting->host, path) ||
+	    pg_cgroup_open(admitting->host->cgroup_mount_fd, path + 1, &fd, NULL) ||
+	    pg_cgroup_id(fd, &id, NULL) || pg_attachment_open(pins, id, &attachment, NULL))
 		return 0;
 	if (pg_vector_grow(&admitting->ids, admitting->count, &admitting->room,
 			   sizeof(*admitting->ids)))
@@ -56,30 +77,48 @@ static int admit_child(struct admitting *admitting, int parent_fd, const char *n
 	return 0;
 }
 
-int pg_pins_guard(struct pg_host *host, struct pg_error *err)
+static int admit_record(void *userdata, int record_fd, const struct pg_record *record,
+			struct pg_error *err)
+{
+	struct admitting *admitting = userdata;
+	int error = 0;
+
+	for (size_t i = 0; i < record->cgroup_count && !error; i++)
+		error = admit_member(admitting, record, i);
+	return error ? pg_fail_errno(err, error, "looking for the cgroups of %s", record->name) : 0;
+}
+
+int pg_pins_guard(struct pg_host *host, int records_fd, struct pg_error *err)
 {
 	struct admitting admitting = {.host = host};
 	pg_autoclose int parent_fd = -1;
-	pg_autoclosedir DIR *dir = NULL;
-	struct dirent *entry;
 	int error;
 
 	if (mkdirat(host->cgroup_mount_fd, host->parent, 0755) && errno != EEXIST)
 		return pg_fail_errno(err, -errno, "making the cgroup /%s", host->parent);
 	error = pg_cgroup_open(host->cgroup_mount_fd, host->parent, &parent_fd, err);
-	if (error)
-		return error;
-	dir = pg_dir_reopen(parent_fd);
-	while (dir && (entry = readdir(dir)) && !error)
-		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
-			error = admit_child(&admitting, parent_fd, entry->d_name);
-	if (error)
-		error = pg_fail_errno(err, error, "listing /%s", host->parent);
-	else
+	if (!error)
+		error = pg_records_visit(records_fd, admit_record, &admitting, err);
+	if (!error)
 		error = pg_guard_install(pg_host_guard_pins(host), parent_fd, admitting.ids,
 					 admitting.count, err);
 	free(admitting.ids);
 	return error;
+}
+
+int pg_pins_guard_again(struct pg_host *host, int records_fd, struct pg_error *err)
+{
+	pg_autoclose int fd = -1;
+	bool in_force = false;
+	uint64_t id;
+	int error = 0;
+
+	if (!host->pins)
+		return 0;
+	if (!pg_cgroup_open(host->cgroup_mount_fd, host->parent, &fd, NULL) &&
+	    !pg_cgroup_id(fd, &id, NULL))
+		error = pg_guard_check(pg_host_guard_pins(host), id, &in_force, err);
+	return error || in_force ? error : pg_pins_guard(host, records_fd, err);
 }
 
 /* With nothing kept, nothing stays pinned. */

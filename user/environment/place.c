@@ -321,7 +321,7 @@ int pg_places_attach(struct pg_environment *environment, bool for_dns, struct pg
 	int error;
 
 	pg_pin_directory(environment->record.name, pins);
-	error = make_pin_directory(PG_PIN_ROOT, err);
+	error = pg_pins_root(err);
 	if (!error)
 		error = make_pin_directory(pins, err);
 	for (size_t i = 0; i < pg_place_count(environment) && !error; i++)

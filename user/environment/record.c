@@ -65,7 +65,9 @@ int pg_records_lock(int interrupt_fd, int *ret_fd, struct pg_error *err)
 			continue;
 		if (fd < 0)
 			return pg_fail_errno(err, -errno, "opening %s", PG_RECORD_ROOT);
-		error = lock_records(fd, deadline, interrupt_fd, err);
+		error = pg_dir_refuse_shared(fd, PG_RECORD_ROOT, err);
+		if (!error)
+			error = lock_records(fd, deadline, interrupt_fd, err);
 		if (error)
 			return error;
 		/* The one who had the lock before may have removed the directory. */
@@ -347,14 +349,14 @@ int pg_record_remove(int records_fd, const char *name, struct pg_error *err)
 	return 0;
 }
 
-struct orphans {
-	pg_orphan_visit visit;
+struct visiting {
+	pg_record_visit visit;
 	void *userdata;
 };
 
 static int visit_if_orphan(void *userdata, int record_fd, const char *name, struct pg_error *err)
 {
-	const struct orphans *orphans = userdata;
+	const struct visiting *visiting = userdata;
 	PG_CLEANUP(pg_record_clear) struct pg_record record = {};
 	int error;
 
@@ -365,13 +367,31 @@ static int visit_if_orphan(void *userdata, int record_fd, const char *name, stru
 		snprintf(record.name, sizeof(record.name), "%s", name);
 	else if (error)
 		return error;
-	return orphans->visit(orphans->userdata, record_fd, &record, err);
+	return visiting->visit(visiting->userdata, record_fd, &record, err);
 }
 
-int pg_records_visit_orphans(int records_fd, pg_orphan_visit visit, void *userdata,
+int pg_records_visit_orphans(int records_fd, pg_record_visit visit, void *userdata,
 			     struct pg_error *err)
 {
-	struct orphans orphans = {visit, userdata};
+	struct visiting visiting = {visit, userdata};
 
-	return visit_records(records_fd, visit_if_orphan, &orphans, err);
+	return visit_records(records_fd, visit_if_orphan, &visiting, err);
+}
+
+static int visit_written(void *userdata, int record_fd, const char *name, struct pg_error *err)
+{
+	const struct visiting *visiting = userdata;
+	PG_CLEANUP(pg_record_clear) struct pg_record record = {};
+	int error = read_record(record_fd, name, &record, err);
+
+	if (error)
+		return error == -ENOENT ? 0 : error;
+	return visiting->visit(visiting->userdata, record_fd, &record, err);
+}
+
+int pg_records_visit(int records_fd, pg_record_visit visit, void *userdata, struct pg_error *err)
+{
+	struct visiting visiting = {visit, userdata};
+
+	return visit_records(records_fd, visit_written, &visiting, err);
 }

@@ -74,11 +74,14 @@ int pg_records_refuse_inside(int records_fd, const char *cgroup,
 			     struct pg_error *err) PG_MUST_CHECK;
 int pg_record_remove(int records_fd, const char *name, struct pg_error *err) PG_MUST_CHECK;
 
+typedef int (*pg_record_visit)(void *userdata, int record_fd, const struct pg_record *record,
+			       struct pg_error *err);
 /*
  * Calls back for each record whose owner is dead; the callback may remove it. One without cgroups
  * was not written: its Environment consists of nothing else.
  */
-typedef int (*pg_orphan_visit)(void *userdata, int record_fd, const struct pg_record *record,
-			       struct pg_error *err);
-int pg_records_visit_orphans(int records_fd, pg_orphan_visit visit, void *userdata,
+int pg_records_visit_orphans(int records_fd, pg_record_visit visit, void *userdata,
 			     struct pg_error *err) PG_MUST_CHECK;
+/* Calls back for each record that is written, whoever owns it. */
+int pg_records_visit(int records_fd, pg_record_visit visit, void *userdata,
+		     struct pg_error *err) PG_MUST_CHECK;

@@ -155,13 +155,32 @@ int pg_guard_check(const char *pins, uint64_t cgroup_id, bool *ret_in_force, str
 	return 0;
 }
 
-static int admit_all(const char *pins, const uint64_t *admitted, size_t count, struct pg_error *err)
+static bool is_among(const uint64_t *ids, size_t count, uint64_t id)
 {
+	for (size_t i = 0; i < count; i++)
+		if (ids[i] == id)
+			return true;
+	return false;
+}
+
+static int admit_only(const char *pins, const uint64_t *admitted, size_t count,
+		      struct pg_error *err)
+{
+	uint64_t key, next, *previous = NULL;
 	pg_autoclose int map = -1;
 	int error = open_admitted(pins, &map, err);
 
 	for (size_t i = 0; i < count && !error; i++)
 		error = admit(map, admitted[i], err);
+	/* A key deleted meanwhile makes the walk start again; the table's size bounds it. */
+	for (size_t i = 0; !error && i < 2UL * PG_GUARD_MAX; i++) {
+		if (bpf_map_get_next_key(map, previous, &next))
+			break;
+		if (!is_among(admitted, count, next) && !bpf_map_delete_elem(map, &next))
+			continue;
+		key = next;
+		previous = &key;
+	}
 	return error;
 }
 
@@ -175,13 +194,14 @@ static int replace(const char *pins, int cgroup_fd, const uint64_t *admitted, si
 		error = pg_pins_join(new, pins, NEW_GUARD_PINS, err);
 	if (!error)
 		error = pg_pins_remove(new, err);
-	if (!error)
-		error = pg_pins_remove(directory, err);
 	if (!error && mkdir(pins, 0700) && errno != EEXIST)
 		error = pg_fail_errno(err, -errno, "making the directory %s", pins);
 	if (error)
 		return error;
+	/* What is there of the old one goes when the new one is in force. */
 	error = make(new, cgroup_fd, admitted, count, err);
+	if (!error)
+		error = pg_pins_remove(directory, err);
 	if (!error && rename(new, directory))
 		error = pg_fail_errno(err, -errno, "renaming %s to %s", new, directory);
 	if (error && pg_pins_remove(new, NULL))
@@ -201,8 +221,15 @@ int pg_guard_install(const char *pins, int cgroup_fd, const uint64_t *admitted, 
 	error = pg_guard_check(pins, status.st_ino, &in_force, err);
 	if (error)
 		return error;
-	return in_force ? admit_all(pins, admitted, count, err)
+	return in_force ? admit_only(pins, admitted, count, err)
 			: replace(pins, cgroup_fd, admitted, count, err);
+}
+
+bool pg_guard_is_attached(int cgroup_fd)
+{
+	__u32 flags = 0, count = 0;
+
+	return !bpf_prog_query(cgroup_fd, BPF_CGROUP_INET_EGRESS, 0, &flags, NULL, &count) && count;
 }
 
 int pg_guard_remove(const char *pins, struct pg_error *err)

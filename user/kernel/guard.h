@@ -20,12 +20,13 @@
 #define PG_GUARD_PINS "+guard"
 
 /*
- * Puts the guard in force at the cgroup, unless it is already, with the cgroups in admitted among
- * those that are let through from the start. The caller holds the lock under which Environments are
- * made.
+ * Puts the guard in force at the cgroup, unless it is already, and lets the cgroups in admitted
+ * through and no others. The caller holds the lock under which Environments are made.
  */
 int pg_guard_install(const char *pins, int cgroup_fd, const uint64_t *admitted, size_t count,
 		     struct pg_error *err) PG_MUST_CHECK;
+/* Whether programs of anybody's judge what the cgroup sends: a guard, wherever it is pinned. */
+bool pg_guard_is_attached(int cgroup_fd);
 /* Takes the guard away. */
 int pg_guard_remove(const char *pins, struct pg_error *err) PG_MUST_CHECK;
 /* Whether the guard is in force at the cgroup. */
