@@ -242,6 +242,8 @@ static int start(struct pg_agent *agent, struct pg_error *err)
 	if (!error)
 		error = add_sources(agent, err);
 	if (!error)
+		error = pg_works_init(agent, err);
+	if (!error)
 		error = adopt_all(agent, err);
 	if (!error)
 		error = pg_server_start(agent, &agent->server, err);
@@ -260,6 +262,7 @@ static void stop(struct pg_agent *agent)
 
 	agent->stopping = true;
 	pg_server_stop(PG_TAKE_PTR(agent->server));
+	pg_works_clear(agent);
 	pg_verifications_clear(agent);
 	while ((managed = LIST_FIRST(&agent->environments))) {
 		LIST_REMOVE(managed, link);
@@ -276,7 +279,7 @@ static void stop(struct pg_agent *agent)
 
 int pg_agent_run(const struct pg_config *config, struct pg_error *err)
 {
-	struct pg_agent agent = {.config = config};
+	struct pg_agent agent = {.config = config, .works = {.event_fd = -1}};
 	int error, r;
 
 	LIST_INIT(&agent.environments);

@@ -7,6 +7,7 @@
  *   routes.c     the table of routes; api_*.c has the handlers, one file a resource
  *   managed.h    Environments and what the agent remembers of them
  *   phases.c     switches, survivors, leases
+ *   work.c       threads for what would keep the loop waiting
  *   events.c     the ring of events
  *   verify.c     tries from inside of an Environment
  */
@@ -18,6 +19,7 @@
 #include "events.h"
 #include "managed.h"
 #include "reply.h"
+#include "work.h"
 
 struct pg_server;
 struct pg_verification;
@@ -33,6 +35,7 @@ struct pg_agent {
 	struct pg_server *server;
 	struct pg_events events;
 	struct pg_managed_list environments;
+	struct pg_works works;
 	LIST_HEAD(pg_verification_list, pg_verification) verifications; /* verify.h */
 	size_t environment_count;
 	/* While an operation collects warnings for its reply; they are logged as well. */

@@ -11,8 +11,12 @@
 #include "opens_host.h"
 #include "request.h"
 
-/* One that is being made. */
+/* One that is being made. What it has of the request outlives that. */
 struct creation {
+	const struct pg_agent *agent;
+	struct pg_json *json;
+	struct pg_caller caller;
+	struct pg_reply refusal; /* .status: the members cannot be had */
 	struct pg_create_request wanted;
 	struct pg_member_list members;
 	struct pg_endpoint resolvers[PG_NAMESERVERS_MAX];
@@ -22,13 +26,25 @@ struct creation {
 	struct pg_managed *managed;
 };
 
-static void clear_creation(struct creation *creation)
+static void free_creation(void *task)
 {
+	struct creation *creation = task;
+
 	pg_create_request_clear(&creation->wanted);
+	pg_json_free(creation->json);
+	pg_caller_clear(&creation->caller);
+	pg_reply_clear(&creation->refusal);
 	pg_member_list_clear(&creation->members);
 	if (creation->managed)
 		pg_note_clear(&creation->managed->note);
 	free(creation->managed);
+	free(creation);
+}
+
+static void free_creation_of(struct creation **creation)
+{
+	if (*creation)
+		free_creation(*creation);
 }
 
 static void answer(const struct pg_managed *managed, unsigned int status, struct pg_reply *reply)
@@ -237,18 +253,13 @@ static void create(struct pg_agent *agent, const struct pg_request *request,
 	answer(PG_TAKE_PTR(creation->managed), 201, reply);
 }
 
-void pg_api_create(struct pg_agent *agent, const struct pg_request *request, struct pg_reply *reply)
+/* Whether there is nothing that stands against it, as far as the agent knows. */
+static bool may_go_on(struct pg_agent *agent, const struct pg_request *request,
+		      const struct creation *creation, struct pg_reply *reply)
 {
-	PG_CLEANUP(clear_creation) struct creation creation = {.managed = NULL};
-	const struct pg_create_request *wanted = &creation.wanted;
-	pg_autojson struct pg_json *json = NULL;
-	const struct pg_managed *existing;
+	const struct pg_create_request *wanted = &creation->wanted;
+	const struct pg_managed *existing = pg_agent_find(agent, wanted->name);
 
-	if (pg_request_parse(request->body, request->size, &json, reply) < 0 ||
-	    pg_create_request_read(json, &creation.wanted, reply) < 0)
-		return;
-	existing = pg_agent_find(agent, wanted->name);
-	creation.members.attach = wanted->attach;
 	if (existing)
 		answer_existing(request, existing, wanted, reply);
 	else if (!wanted->input.policy)
@@ -256,8 +267,105 @@ void pg_api_create(struct pg_agent *agent, const struct pg_request *request, str
 	else if (agent->environment_count >= PG_ENVIRONMENT_MAX)
 		pg_reply_error(reply, PG_API_TOO_MANY_ENVIRONMENTS, wanted->name, NULL,
 			       "there are %d Environments already", PG_ENVIRONMENT_MAX);
-	else if (pg_members_resolve(agent, request, json, wanted->members, &creation.members,
-				    reply) == 0 &&
-		 find_resolvers(agent, &creation, reply) == 0)
-		create(agent, request, &creation, reply);
+	else
+		return true;
+	return false;
+}
+
+static int resolve(struct creation *creation)
+{
+	return pg_members_resolve(creation->agent, &creation->caller, creation->json,
+				  creation->wanted.members, &creation->members, &creation->refusal);
+}
+
+static void resolve_in_thread(struct pg_work *work)
+{
+	struct creation *creation = work->task;
+
+	creation->members.cancelled = &work->cancelled;
+	(void)!resolve(creation);
+	creation->members.cancelled = NULL;
+}
+
+/* The members are known, or cannot be had. */
+static void finish(struct pg_agent *agent, const struct pg_request *request,
+		   struct creation *creation, struct pg_reply *reply)
+{
+	if (creation->refusal.status) {
+		*reply = creation->refusal;
+		creation->refusal = (struct pg_reply){0};
+	} else if (find_resolvers(agent, creation, reply) == 0) {
+		create(agent, request, creation, reply);
+	}
+}
+
+/* It has waited for a runtime; meanwhile the name may have been taken. */
+static void go_on(struct pg_agent *agent, const struct pg_request *request, struct pg_work *work,
+		  struct pg_reply *reply)
+{
+	struct creation *creation = work->task;
+
+	if (!pg_work_is_over(work) && !request->last)
+		reply->wait = true;
+	else if (!pg_work_is_over(work) && agent->stopping)
+		pg_reply_error(reply, PG_API_STOPPING, NULL, NULL, "the agent is being stopped");
+	else if (!pg_work_is_over(work))
+		pg_reply_error(reply, PG_API_RUNTIME_UNAVAILABLE, "/members", NULL,
+			       "no runtime has answered in time");
+	else if (may_go_on(agent, request, creation, reply))
+		finish(agent, request, creation, reply);
+}
+
+static struct creation *read_creation(struct pg_agent *agent, const struct pg_request *request,
+				      struct pg_reply *reply)
+{
+	PG_CLEANUP(free_creation_of) struct creation *creation = calloc(1, sizeof(*creation));
+	struct pg_error err = {};
+
+	if (!creation) {
+		pg_reply_error(reply, PG_API_OUT_OF_MEMORY, NULL, NULL,
+			       "no memory for the Environment");
+		return NULL;
+	}
+	creation->agent = agent;
+	creation->caller = PG_CALLER_NONE;
+	if (pg_request_parse(request->body, request->size, &creation->json, reply) < 0 ||
+	    pg_create_request_read(creation->json, &creation->wanted, reply) < 0)
+		return NULL;
+	if (pg_caller_copy(request->caller, &creation->caller, &err) < 0) {
+		pg_reply_failure(reply, creation->wanted.name, &err);
+		return NULL;
+	}
+	creation->members.attach = creation->wanted.attach;
+	return PG_TAKE_PTR(creation);
+}
+
+void pg_api_create(struct pg_agent *agent, const struct pg_request *request, struct pg_reply *reply)
+{
+	PG_CLEANUP(free_creation_of) struct creation *creation = NULL;
+	struct pg_error err = {};
+	int error;
+
+	if (*request->work) {
+		go_on(agent, request, *request->work, reply);
+		return;
+	}
+	creation = read_creation(agent, request, reply);
+	if (!creation || !may_go_on(agent, request, creation, reply))
+		return;
+	if (!pg_members_ask(creation->wanted.members)) {
+		(void)!resolve(creation);
+		finish(agent, request, creation, reply);
+		return;
+	}
+	error = pg_work_start(agent, resolve_in_thread, free_creation, creation, request->work,
+			      &err);
+	if (error) {
+		pg_reply_error(reply,
+			       error == -EBUSY ? PG_API_TOO_MANY_CLIENTS : PG_API_OUT_OF_MEMORY,
+			       creation->wanted.name, "wait and try again", "%s", err.text);
+		return;
+	}
+	creation = NULL;
+	reply->wait = true;
 }

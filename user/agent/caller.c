@@ -99,6 +99,22 @@ int pg_caller_of_pid(pid_t pid, struct pg_caller *ret_caller, struct pg_error *e
 	return 0;
 }
 
+int pg_caller_copy(const struct pg_caller *caller, struct pg_caller *ret_copy, struct pg_error *err)
+{
+	struct pg_caller copy = *caller;
+
+	copy.pid_fd = fcntl(caller->pid_fd, F_DUPFD_CLOEXEC, 0);
+	copy.proc_fd = copy.pid_fd < 0 ? -1 : fcntl(caller->proc_fd, F_DUPFD_CLOEXEC, 0);
+	if (copy.proc_fd < 0) {
+		const int error = -errno;
+
+		pg_close_fd(&copy.pid_fd);
+		return pg_fail_errno(err, error, "cannot hold process %d", caller->pid);
+	}
+	*ret_copy = copy;
+	return 0;
+}
+
 void pg_caller_clear(struct pg_caller *caller)
 {
 	pg_close_fd(&caller->pid_fd);

@@ -27,6 +27,9 @@ struct pg_caller {
 /* -ESRCH: the process has ended. The caller clears *ret_caller. */
 int pg_caller_of(int socket_fd, struct pg_caller *ret_caller, struct pg_error *err) PG_MUST_CHECK;
 void pg_caller_clear(struct pg_caller *caller);
+/* With descriptors of its own. The caller clears *ret_copy. */
+int pg_caller_copy(const struct pg_caller *caller, struct pg_caller *ret_copy,
+		   struct pg_error *err) PG_MUST_CHECK;
 
 /* -ESRCH if it does not hold the other end of the connection. pg_caller_of() does this where the
  * kernel does not hold the process itself. */

@@ -90,17 +90,13 @@ static void look_at_neighbour(struct pg_agent *agent, const struct pg_member_lis
 static void look_around(struct pg_agent *agent, const struct pg_member_list *list,
 			enum pg_runtime runtime)
 {
-	const struct pg_runtimes runtimes = pg_member_list_runtimes(agent, list);
-	pg_autoneighbours struct pg_neighbours neighbours = {0};
-	struct pg_error err = {};
+	const struct pg_surroundings *around = &list->around[runtime];
 
-	if (pg_container_list(&runtimes, runtime, &neighbours, &err) < 0) {
+	if (around->err.number)
 		warn(agent, "unconfined_service",
-		     "containers that were left out cannot be told: %s", err.text);
-		return;
-	}
-	for (size_t i = 0; i < neighbours.count; i++)
-		look_at_neighbour(agent, list, runtime, &neighbours.items[i]);
+		     "containers that were left out cannot be told: %s", around->err.text);
+	for (size_t i = 0; i < around->neighbours.count; i++)
+		look_at_neighbour(agent, list, runtime, &around->neighbours.items[i]);
 }
 
 static bool opens_anything(const struct pg_policy *policy)

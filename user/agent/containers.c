@@ -142,7 +142,7 @@ static int check_still(const struct pg_runtimes *runtimes, const struct pg_conta
 	return 0;
 }
 
-static int find_cgroup(struct pg_agent *agent, const struct pg_runtimes *runtimes,
+static int find_cgroup(const struct pg_agent *agent, const struct pg_runtimes *runtimes,
 		       const char *object, struct pg_member_container *member, char **ret_path,
 		       struct pg_reply *reply)
 {
@@ -188,7 +188,7 @@ static void find_owner(const struct pg_runtimes *runtimes, struct pg_member_cont
 		member->owner = (struct pg_container){0};
 }
 
-int pg_member_of_container(struct pg_agent *agent, const struct pg_request *request,
+int pg_member_of_container(const struct pg_agent *agent, const struct pg_caller *caller,
 			   const char *runtime, const char *name, const char *object,
 			   struct pg_member_list *list, char **ret_path,
 			   struct pg_member_container **ret_member, struct pg_reply *reply)
@@ -206,8 +206,7 @@ int pg_member_of_container(struct pg_agent *agent, const struct pg_request *requ
 	error = find(&runtimes, runtime, name, &member->container, &err);
 	if (error)
 		return pg_reply_error(reply, code_of(error), object, NULL, "%s", err.text);
-	if (!may_use(request->caller, runtimes.paths[member->container.runtime],
-		     member->container.runtime))
+	if (!may_use(caller, runtimes.paths[member->container.runtime], member->container.runtime))
 		return pg_reply_error(reply, PG_API_MEMBER_NOT_YOURS, object,
 				      "call as a user who may use the container runtime's socket",
 				      "the caller may not use %s itself",

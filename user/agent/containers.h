@@ -24,7 +24,7 @@ void pg_member_container_free(struct pg_member_container *member);
  * The running container of the name in the runtime (NULL: in any), and its cgroup, which is its
  * alone. -EINVAL or -ENOMEM: the error is in reply.
  */
-int pg_member_of_container(struct pg_agent *agent, const struct pg_request *request,
+int pg_member_of_container(const struct pg_agent *agent, const struct pg_caller *caller,
 			   const char *runtime, const char *name, const char *object,
 			   struct pg_member_list *list, char **ret_path,
 			   struct pg_member_container **ret_member,

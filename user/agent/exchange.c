@@ -82,6 +82,7 @@ static void dispatch(struct pg_server *server, struct pg_exchange *exchange, str
 		.size = exchange->size,
 		.caller = &exchange->client->caller,
 		.resume = &exchange->resume,
+		.work = &exchange->work,
 		.last = exchange->waiting && exchange->deadline <= pg_monotonic_ns(),
 	};
 	enum pg_api_error code;
@@ -113,6 +114,15 @@ static void start_waiting(struct pg_server *server, struct pg_exchange *exchange
 	MHD_suspend_connection(exchange->connection);
 }
 
+/* An event is nothing to one that waits for its work, and the time is up for all at the end. */
+static bool goes_on(const struct pg_server *server, const struct pg_exchange *exchange, bool all,
+		    uint64_t now)
+{
+	if (exchange->deadline <= now || server->agent->stopping)
+		return true;
+	return exchange->work ? pg_work_is_over(exchange->work) : all;
+}
+
 void pg_exchanges_wake(struct pg_server *server, bool all)
 {
 	const uint64_t now = pg_monotonic_ns();
@@ -122,7 +132,7 @@ void pg_exchanges_wake(struct pg_server *server, bool all)
 		next = LIST_NEXT(exchange, link);
 		if (!all && pg_client_has_left(exchange->client))
 			exchange->deadline = now;
-		if (!all && exchange->deadline > now)
+		if (!goes_on(server, exchange, all, now))
 			continue;
 		LIST_REMOVE(exchange, link);
 		pg_client_enter(exchange->client, PG_CLIENT_BUSY);
@@ -244,6 +254,8 @@ void pg_exchange_complete(void *cls, struct MHD_Connection *connection, void **c
 		return;
 	server->receiving -= exchange->room;
 	pg_client_enter(exchange->client, PG_CLIENT_RECEIVING);
+	if (exchange->work)
+		pg_work_leave(server->agent, exchange->work);
 	free(exchange->body);
 	free(exchange);
 	*context = NULL;

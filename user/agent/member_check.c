@@ -35,7 +35,7 @@ static bool is_within(const char *inner, const char *outer)
 	return strncmp(inner, outer, length) == 0 && (!inner[length] || inner[length] == '/');
 }
 
-static int check_not_ours(const struct pg_request *request, const char *path, const char *object,
+static int check_not_ours(const struct pg_caller *caller, const char *path, const char *object,
 			  struct pg_reply *reply)
 {
 	struct pg_caller self;
@@ -47,7 +47,7 @@ static int check_not_ours(const struct pg_request *request, const char *path, co
 		error = pg_caller_cgroup(&self, &own, &err);
 	pg_caller_clear(&self);
 	if (!error)
-		error = pg_caller_cgroup(request->caller, &callers, &err);
+		error = pg_caller_cgroup(caller, &callers, &err);
 	if (error) {
 		pg_reply_failure(reply, object, &err);
 		return -EINVAL;
@@ -61,7 +61,8 @@ static int check_not_ours(const struct pg_request *request, const char *path, co
 	return 0;
 }
 
-static int open_cgroup(struct pg_agent *agent, const char *path, int *ret_fd, struct pg_error *err)
+static int open_cgroup(const struct pg_agent *agent, const char *path, int *ret_fd,
+		       struct pg_error *err)
 {
 	pg_autoclose int mount =
 		open(pg_host_cgroup_mount(agent->host), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -72,7 +73,7 @@ static int open_cgroup(struct pg_agent *agent, const char *path, int *ret_fd, st
 	return pg_cgroup_open(mount, path + 1, ret_fd, err);
 }
 
-int pg_member_check(struct pg_agent *agent, const struct pg_request *request, const char *path,
+int pg_member_check(const struct pg_agent *agent, const struct pg_caller *caller, const char *path,
 		    bool attach, bool vouched, const char *object, struct pg_reply *reply)
 {
 	pg_autoclose int fd = -1;
@@ -91,10 +92,10 @@ int pg_member_check(struct pg_agent *agent, const struct pg_request *request, co
 			" empty parts, \".\" and \"..\"");
 	if (open_cgroup(agent, path, &fd, &err) < 0 || fstat(fd, &owner))
 		return pg_reply_error(reply, PG_API_MEMBER_NOT_FOUND, object, NULL, "%s", err.text);
-	if (!vouched && request->caller->uid != 0 && request->caller->uid != owner.st_uid)
+	if (!vouched && caller->uid != 0 && caller->uid != owner.st_uid)
 		return pg_reply_error(reply, PG_API_MEMBER_NOT_YOURS, object, NULL,
 				      "the cgroup %s belongs to another user", path);
-	if (check_not_ours(request, path, object, reply) < 0)
+	if (check_not_ours(caller, path, object, reply) < 0)
 		return -EINVAL;
 	if (pg_cgroup_refuse_unfit(fd, path, &err) < 0)
 		return pg_reply_error(reply, PG_API_MEMBER_UNFIT, object, NULL, "%s", err.text);
@@ -195,8 +196,8 @@ static int describe(const struct pg_caller *process, struct target *target, stru
 	return 0;
 }
 
-int pg_member_check_alone(struct pg_agent *agent, const struct pg_caller *process, const char *path,
-			  bool named, const char *object, struct pg_reply *reply)
+int pg_member_check_alone(const struct pg_agent *agent, const struct pg_caller *process,
+			  const char *path, bool named, const char *object, struct pg_reply *reply)
 {
 	struct target target = {0};
 	pg_autoclose int fd = -1;
@@ -222,7 +223,7 @@ int pg_member_check_alone(struct pg_agent *agent, const struct pg_caller *proces
 	return -EINVAL;
 }
 
-int pg_member_of_pid(struct pg_agent *agent, const struct pg_request *request, pid_t pid,
+int pg_member_of_pid(const struct pg_agent *agent, const struct pg_caller *caller, pid_t pid,
 		     const char *object, char **ret_path, struct pg_reply *reply)
 {
 	PG_CLEANUP(pg_caller_clear) struct pg_caller process;
@@ -234,13 +235,13 @@ int pg_member_of_pid(struct pg_agent *agent, const struct pg_request *request, p
 		error = pg_caller_cgroup(&process, &path, &err);
 	if (error)
 		return pg_reply_error(reply, PG_API_MEMBER_NOT_FOUND, object, NULL, "%s", err.text);
-	if (request->caller->uid != 0 && request->caller->uid != process.uid)
+	if (caller->uid != 0 && caller->uid != process.uid)
 		return pg_reply_error(reply, PG_API_MEMBER_NOT_YOURS, object, NULL,
 				      "the process belongs to another user");
 	if (strcmp(path, "/") == 0)
 		return pg_reply_error(reply, PG_API_MEMBER_IS_ROOT, object, NULL,
 				      "the process is in the root cgroup");
-	if (check_not_ours(request, path, object, reply) < 0 ||
+	if (check_not_ours(caller, path, object, reply) < 0 ||
 	    pg_member_check_alone(agent, &process, path, false, object, reply) < 0)
 		return -EINVAL;
 	*ret_path = PG_TAKE_PTR(path);

@@ -27,6 +27,8 @@ void pg_member_list_clear(struct pg_member_list *list)
 		free(list->paths[i]);
 		pg_member_container_free(list->containers[i]);
 	}
+	for (size_t i = 0; i < PG_RUNTIME_COUNT; i++)
+		pg_neighbours_clear(&list->around[i].neighbours);
 	free(list->sources);
 	*list = (struct pg_member_list){0};
 }
@@ -40,20 +42,20 @@ static int out_of_memory(struct pg_reply *reply)
 struct pg_runtimes pg_member_list_runtimes(const struct pg_agent *agent,
 					   const struct pg_member_list *list)
 {
-	struct pg_runtimes runtimes = {.deadline = list->deadline};
+	struct pg_runtimes runtimes = {.deadline = list->deadline, .cancelled = list->cancelled};
 
 	for (size_t i = 0; i < PG_RUNTIME_COUNT; i++)
 		runtimes.paths[i] = agent->config->runtimes[i];
 	return runtimes;
 }
 
-static int resolve_container(struct pg_agent *agent, const struct pg_request *request,
+static int resolve_container(const struct pg_agent *agent, const struct pg_caller *caller,
 			     const struct member *member, const char *object,
 			     struct pg_member_list *list, struct pg_json_writer *sources,
 			     struct pg_reply *reply)
 {
 	struct pg_member_container **found = &list->containers[list->count];
-	int error = pg_member_of_container(agent, request, member->runtime, member->container,
+	int error = pg_member_of_container(agent, caller, member->runtime, member->container,
 					   object, list, &list->paths[list->count], found, reply);
 
 	list->attach = true;
@@ -62,19 +64,19 @@ static int resolve_container(struct pg_agent *agent, const struct pg_request *re
 	return error;
 }
 
-static int resolve_pid(struct pg_agent *agent, const struct pg_request *request,
+static int resolve_pid(const struct pg_agent *agent, const struct pg_caller *caller,
 		       const struct member *member, const char *object, struct pg_member_list *list,
 		       struct pg_json_writer *sources, struct pg_reply *reply)
 {
 	pg_json_write_string(sources, "kind", "pid");
 	pg_json_write_number(sources, "pid", member->pid);
 	list->attach = true;
-	return pg_member_of_pid(agent, request, (pid_t)member->pid, object,
+	return pg_member_of_pid(agent, caller, (pid_t)member->pid, object,
 				&list->paths[list->count], reply);
 }
 
 /* The member's cgroup; what it was asked for as goes to sources. */
-static int resolve(struct pg_agent *agent, const struct pg_request *request,
+static int resolve(const struct pg_agent *agent, const struct pg_caller *caller,
 		   const struct member *member, const char *object, struct pg_member_list *list,
 		   struct pg_json_writer *sources, struct pg_reply *reply)
 {
@@ -85,17 +87,17 @@ static int resolve(struct pg_agent *agent, const struct pg_request *request,
 				      " with its runtime or without");
 	sources->comma = false;
 	if (member->container)
-		return resolve_container(agent, request, member, object, list, sources, reply);
+		return resolve_container(agent, caller, member, object, list, sources, reply);
 	if (member->pid)
-		return resolve_pid(agent, request, member, object, list, sources, reply);
+		return resolve_pid(agent, caller, member, object, list, sources, reply);
 	pg_json_write_string(sources, "kind", "cgroup");
 	list->paths[list->count] = strdup(member->cgroup);
 	return list->paths[list->count] ? 0 : out_of_memory(reply);
 }
 
-static int add(struct pg_agent *agent, const struct pg_request *request, const struct pg_json *json,
-	       const struct pg_json_value *element, struct pg_member_list *list,
-	       struct pg_json_writer *sources, struct pg_reply *reply)
+static int add(const struct pg_agent *agent, const struct pg_caller *caller,
+	       const struct pg_json *json, const struct pg_json_value *element,
+	       struct pg_member_list *list, struct pg_json_writer *sources, struct pg_reply *reply)
 {
 	struct pg_json_problem problem = {};
 	struct member member = {0};
@@ -109,7 +111,7 @@ static int add(struct pg_agent *agent, const struct pg_request *request, const s
 		pg_reply_problem(reply, &problem);
 		return error;
 	}
-	error = resolve(agent, request, &member, object, list, sources, reply);
+	error = resolve(agent, caller, &member, object, list, sources, reply);
 	if (error)
 		return error;
 	putc('\n', sources->out);
@@ -123,7 +125,7 @@ static int add(struct pg_agent *agent, const struct pg_request *request, const s
 	return 0;
 }
 
-static int check(struct pg_agent *agent, const struct pg_request *request,
+static int check(const struct pg_agent *agent, const struct pg_caller *caller,
 		 const struct pg_member_list *list, struct pg_reply *reply)
 {
 	int error = 0;
@@ -132,13 +134,41 @@ static int check(struct pg_agent *agent, const struct pg_request *request,
 		char object[32];
 
 		snprintf(object, sizeof(object), "/members/%zu", i);
-		error = pg_member_check(agent, request, list->paths[i], list->attach,
+		error = pg_member_check(agent, caller, list->paths[i], list->attach,
 					list->containers[i], object, reply);
 	}
 	return error;
 }
 
-int pg_members_resolve(struct pg_agent *agent, const struct pg_request *request,
+bool pg_members_ask(const struct pg_json_value *array)
+{
+	const struct pg_json_value *element = array ? pg_json_first(array) : NULL;
+
+	for (; element; element = pg_json_next(element))
+		if (pg_json_is_object(element) && pg_json_member(element, "container"))
+			return true;
+	return false;
+}
+
+/* Not knowing them is no reason to refuse. */
+static void look_around(const struct pg_agent *agent, struct pg_member_list *list)
+{
+	const struct pg_runtimes runtimes = pg_member_list_runtimes(agent, list);
+
+	for (size_t i = 0; i < list->count; i++) {
+		const struct pg_member_container *member = list->containers[i];
+		struct pg_surroundings *around =
+			member ? &list->around[member->container.runtime] : NULL;
+
+		if (!around || around->asked)
+			continue;
+		around->asked = true;
+		(void)!pg_container_list(&runtimes, member->container.runtime, &around->neighbours,
+					 &around->err);
+	}
+}
+
+int pg_members_resolve(const struct pg_agent *agent, const struct pg_caller *caller,
 		       const struct pg_json *json, const struct pg_json_value *array,
 		       struct pg_member_list *list, struct pg_reply *reply)
 {
@@ -155,12 +185,13 @@ int pg_members_resolve(struct pg_agent *agent, const struct pg_request *request,
 		putc('\n', sources.out);
 	}
 	for (; element && !error; element = pg_json_next(element))
-		error = add(agent, request, json, element, list, &sources, reply);
+		error = add(agent, caller, json, element, list, &sources, reply);
 	if (!error)
-		error = check(agent, request, list, reply);
+		error = check(agent, caller, list, reply);
 	if (error)
 		return error;
 	if (pg_json_writer_end(&sources, &list->sources, &size) < 0)
 		return out_of_memory(reply);
+	look_around(agent, list);
 	return 0;
 }

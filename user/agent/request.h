@@ -28,7 +28,9 @@ struct pg_request {
 	size_t size;
 	const struct pg_caller *caller;
 	uint64_t *resume; /* kept while it waits; 0: it has not waited yet */
-	bool last;	  /* the time is up: the reply cannot be to wait */
+	/* What it waits for instead; NULL: nothing. It ends with the request. */
+	struct pg_work **work;
+	bool last; /* the time is up: the reply cannot be to wait */
 };
 
 typedef void (*pg_handler)(struct pg_agent *agent, const struct pg_request *request,

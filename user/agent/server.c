@@ -19,6 +19,9 @@
 /* Events that come together are told together. */
 #define NOTIFY_USEC 20000
 
+/* The end of the agent waits so long for clients that read the replies that are ready. */
+#define ANSWER_NS (100 * PG_NSEC_PER_MSEC)
+
 static int on_listen(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct pg_server *server = userdata;
@@ -64,6 +67,12 @@ static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata)
 	pg_clients_sweep(server);
 	sd_event_source_set_time_relative(source, SWEEP_USEC);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+void pg_server_works_over(struct pg_server *server)
+{
+	pg_exchanges_wake(server, false);
+	MHD_run(server->daemon);
 }
 
 static int on_notify(sd_event_source *source, uint64_t usec, void *userdata)
@@ -157,6 +166,27 @@ int pg_server_start(struct pg_agent *agent, struct pg_server **ret_server, struc
 	return 0;
 }
 
+static bool has_to_answer(const struct pg_server *server)
+{
+	const struct pg_client *client;
+
+	TAILQ_FOREACH (client, &server->clients, link)
+		if (client->state != PG_CLIENT_RECEIVING && !client->shut)
+			return true;
+	return false;
+}
+
+/* What waits is answered with what there is, if its client reads it at once. */
+static void answer_all(struct pg_server *server)
+{
+	const uint64_t until = pg_monotonic_ns() + ANSWER_NS;
+
+	pg_exchanges_wake(server, true);
+	do
+		MHD_run_wait(server->daemon, ANSWER_NS / PG_NSEC_PER_MSEC / 10);
+	while (has_to_answer(server) && pg_monotonic_ns() < until);
+}
+
 void pg_server_stop(struct pg_server *server)
 {
 	if (!server)
@@ -167,9 +197,7 @@ void pg_server_stop(struct pg_server *server)
 	sd_event_source_disable_unref(server->sweep_source);
 	sd_event_source_disable_unref(server->notify_source);
 	if (server->daemon) {
-		/* What waits is answered with what there is. */
-		pg_exchanges_wake(server, true);
-		MHD_run(server->daemon);
+		answer_all(server);
 		MHD_stop_daemon(server->daemon);
 	}
 	if (server->made)

@@ -27,3 +27,5 @@ void pg_server_stop(struct pg_server *server);
 
 /* Wakes the requests that wait for an event. */
 void pg_server_notify(struct pg_server *server);
+/* Wakes the requests whose work is over. */
+void pg_server_works_over(struct pg_server *server);

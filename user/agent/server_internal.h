@@ -42,6 +42,7 @@ struct pg_exchange {
 	bool too_large, no_memory;
 	bool waiting;
 	uint64_t resume, deadline;
+	struct pg_work *work; /* NULL: none */
 };
 LIST_HEAD(pg_exchange_list, pg_exchange);
 

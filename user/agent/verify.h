@@ -56,6 +56,8 @@ struct pg_verification {
 #define PG_VERIFICATIONS_MAX   16
 /* Of each connect(). */
 #define PG_VERIFY_CONNECT_MS   3000
+/* Of each question for a name. */
+#define PG_VERIFY_NAME_MS      2000
 /* Of all that a child does. */
 #define PG_VERIFY_CHILD_S      10
 /* A finished one that nobody has asked for goes. */

@@ -85,8 +85,8 @@ static int get(const struct pg_runtimes *runtimes, enum pg_runtime runtime, cons
 {
 	pg_autofree char *body = NULL;
 	size_t size;
-	int error = pg_http_get(runtimes->paths[runtime], path, limit, runtimes->deadline, &body,
-				&size, err);
+	int error = pg_http_get(runtimes->paths[runtime], path, limit, runtimes->deadline,
+				runtimes->cancelled, &body, &size, err);
 
 	if (error)
 		return error;

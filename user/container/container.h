@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,6 +45,8 @@ int pg_runtime_parse(const char *name, enum pg_runtime *ret_runtime) PG_MUST_CHE
 struct pg_runtimes {
 	const char *paths[PG_RUNTIME_COUNT];
 	uint64_t deadline; /* CLOCK_MONOTONIC ns */
+	/* Set by another thread: nobody waits for the answers any more. NULL: that is not said. */
+	const atomic_bool *cancelled;
 };
 /* A runtime that runs answers within some ten milliseconds. */
 #define PG_RUNTIME_WAIT_MS 5000

@@ -48,6 +48,24 @@ static void clean_up(CURL **curl)
 		curl_easy_cleanup(*curl);
 }
 
+/* Called once a second at least. */
+static int is_cancelled(void *userdata, curl_off_t to_receive, curl_off_t received,
+			curl_off_t to_send, curl_off_t sent)
+{
+	const atomic_bool *cancelled = userdata;
+
+	return atomic_load(cancelled);
+}
+
+static CURLcode heed(CURL *curl, const atomic_bool *cancelled)
+{
+	CURLcode code = curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, is_cancelled);
+
+	if (!code)
+		code = curl_easy_setopt(curl, CURLOPT_XFERINFODATA, (void *)cancelled);
+	return code ? code : curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+}
+
 static CURLcode prepare(CURL *curl, const char *socket, const char *url, long timeout_ms,
 			struct body *body)
 {
@@ -76,6 +94,8 @@ static int fail(CURLcode code, const struct body *body, const char *socket, stru
 		return pg_fail(err, -ENOTCONN, "nobody answers at %s", socket);
 	case CURLE_OPERATION_TIMEDOUT:
 		return pg_fail(err, -ETIMEDOUT, "%s does not answer in time", socket);
+	case CURLE_ABORTED_BY_CALLBACK:
+		return pg_fail(err, -ECANCELED, "%s is not asked any more", socket);
 	case CURLE_OUT_OF_MEMORY:
 		return pg_fail(err, -ENOMEM, "no memory to ask %s", socket);
 	case CURLE_WRITE_ERROR:
@@ -88,7 +108,8 @@ static int fail(CURLcode code, const struct body *body, const char *socket, stru
 }
 
 int pg_http_get(const char *socket, const char *path, size_t limit, uint64_t deadline,
-		char **ret_body, size_t *ret_size, struct pg_error *err)
+		const atomic_bool *cancelled, char **ret_body, size_t *ret_size,
+		struct pg_error *err)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	PG_CLEANUP(clean_up) CURL *curl = NULL;
@@ -107,6 +128,8 @@ int pg_http_get(const char *socket, const char *path, size_t limit, uint64_t dea
 		return pg_fail(err, -ENOMEM, "no memory to ask %s", socket);
 	}
 	code = prepare(curl, socket, url, (long)((deadline - now) / PG_NSEC_PER_MSEC) + 1, &body);
+	if (!code && cancelled)
+		code = heed(curl, cancelled);
 	if (!code)
 		code = curl_easy_perform(curl);
 	if (!code)
