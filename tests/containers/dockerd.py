@@ -31,7 +31,7 @@ def image():
             archive.addfile(entry)
         archive.add(shutil.which("busybox"), "bin/busybox")
         archive.add(PROBE, "bin/probe")
-        for name in ("sh", "sleep", "nslookup"):
+        for name in ("sh", "sleep", "nslookup", "wget"):
             entry = tarfile.TarInfo("bin/" + name)
             entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
             archive.addfile(entry)

@@ -2,13 +2,16 @@
 """Every `sh` block of README.md, in its order, as it stands there.
 
 A comment before the block says what becomes of it: <!-- test --> must end with status 0,
-<!-- test N --> with N, and <!-- needs X --> is not run. They run in the lab, where the names and
-addresses of the README exist, and in one directory, since later blocks use files of earlier ones.
+<!-- test N --> with N, and <!-- test docker --> and <!-- test podman --> with 0, too, where there
+is one; <!-- needs X --> is not run. They run in the lab, where the names and addresses of the
+README exist, and in one directory, since later blocks use files of earlier ones. The agent, Docker
+and Podman are the test's own: /phasegate is the agent's parent cgroup, IMAGE the test's image.
 """
 
 import http.server
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -18,6 +21,9 @@ import unittest
 
 import bundle
 import cgroups
+import dockerd
+import podman
+from daemon import Daemon
 from harness import LabTest, main
 from lab import A4, A6, B4, B6, D4, D6, R4
 from nameserver import Nameserver
@@ -72,6 +78,29 @@ class Commands(LabTest):
         self.addCleanup(server.shutdown)
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
+    def start_runtimes(self):
+        """Docker and Podman, as far as they are there, and the agent that knows them."""
+        self.variables = {}
+        self.docker, self.podman = dockerd.Dockerd(), podman.Podman()
+        for runtime in (self.docker, self.podman):
+            self.addCleanup(runtime.close)
+        self.parent = f"{cgroups.PREFIX}{os.getpid()}-readme"
+        self.daemon = Daemon(self.lab, docker_socket=self.docker.socket,
+                             podman_socket=self.podman.socket, resolvers=[R4],
+                             cgroup_parent=self.parent)
+        self.addCleanup(self.daemon.close)
+        self.variables["PHASEGATE_SOCKET"] = self.daemon.socket
+        self.there = set()
+        if dockerd.AVAILABLE:
+            self.docker.start(self.lab)
+            self.there.add("docker")
+            self.variables["DOCKER_HOST"] = "unix://" + self.docker.socket
+        if podman.AVAILABLE:
+            self.podman.start(self.lab)
+            self.there.add("podman")
+            self.write("podman", f'#!/bin/sh\nexec {shlex.join(self.podman.command())} "$@"\n')
+            os.chmod(self.folder + "/podman", 0o755)
+
     def write(self, name, text):
         with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
             file.write(text)
@@ -87,26 +116,36 @@ class Commands(LabTest):
     def run_block(self, text):
         self.write("block", text)
         words = self.lab.client.command("unshare", "--mount", "sh", "-ec", ENTER)
-        path = os.path.dirname(os.path.abspath(BINARY)) + ":" + os.environ["PATH"]
+        path = ":".join((self.folder, os.path.dirname(os.path.abspath(BINARY)),
+                         os.environ["PATH"]))
         return subprocess.run(dying_with_us(*words), cwd=self.folder, timeout=LIMIT, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
-                              stderr=subprocess.STDOUT, env={**os.environ, "PATH": path})
+                              stderr=subprocess.STDOUT,
+                              env={**os.environ, **self.variables, "PATH": path})
 
     def test_blocks(self):
         blocks = read_blocks()
         self.assertGreater(len(blocks), 5)
         self.make_bundle()
+        self.start_runtimes()
         tested = 0
         for line, marker, text in blocks:
             with self.subTest(line=line):
-                self.assertRegex(marker or "", r"^(test( \d+)?|needs \w+)$",
+                self.assertRegex(marker or "", r"^(test( \d+| docker| podman)?|needs \w+)$",
                                  "the block does not say whether it is tested")
+                runtime = marker.split()[-1]
                 if marker.startswith("needs"):
                     continue
+                if runtime in ("docker", "podman"):
+                    if runtime not in self.there:
+                        self.skipTest("needs " + runtime)
+                    text = text.replace("/phasegate/", f"/{self.parent}/")
+                    text = text.replace("IMAGE", dockerd.IMAGE)
                 if "runc" in text and not shutil.which("runc"):
                     self.skipTest("needs runc")
                 done = self.run_block(text)
-                self.assertEqual(done.returncode, int(marker[4:] or 0), text + done.stdout)
+                self.assertEqual(done.returncode, int(runtime) if runtime.isdigit() else 0,
+                                 text + done.stdout)
                 tested += 1
         print(f"{tested} of {len(blocks)} blocks were run")
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "containers.h"
+#include "container_share.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -47,48 +47,41 @@ static bool is_of_a_project(const struct pg_member_list *list, enum pg_runtime r
 	return false;
 }
 
-static const struct pg_container *find_sharing(const struct pg_member_list *list,
-					       const struct pg_neighbour *neighbour)
+/* Runtimes name a cgroup after the container's id. */
+static struct pg_sharing *find_sharing(struct pg_sharings *sharings, const char *id)
 {
-	const char *owner = pg_network_owner(neighbour->network_mode);
-
-	for (size_t i = 0; i < list->count; i++) {
-		const struct pg_container *network;
-
-		if (!list->containers[i])
-			continue;
-		network = pg_member_container_network(list->containers[i]);
-		if ((owner &&
-		     (strcmp(network->id, owner) == 0 || strcmp(network->name, owner) == 0)) ||
-		    strcmp(network->id, neighbour->id) == 0)
-			return &list->containers[i]->container;
-	}
+	for (size_t i = 0; i < sharings->count; i++)
+		if (strstr(sharings->items[i].cgroup, id))
+			return &sharings->items[i];
 	return NULL;
 }
 
 static void look_at_neighbour(struct pg_agent *agent, const struct pg_member_list *list,
-			      enum pg_runtime runtime, const struct pg_neighbour *neighbour)
+			      enum pg_runtime runtime, const struct pg_neighbour *neighbour,
+			      struct pg_sharings *sharings)
 {
-	const struct pg_container *sharing;
+	struct pg_sharing *sharing;
 
 	if (is_member(list, neighbour->id))
 		return;
-	sharing = find_sharing(list, neighbour);
+	sharing = find_sharing(sharings, neighbour->id);
 	if (is_of_a_project(list, runtime, neighbour->project))
 		warn(agent, "unconfined_service",
 		     "the container %s (service %s of project %s) is no member: nothing confines"
 		     " it, and what may reach it can be forwarded by it",
 		     neighbour->name, neighbour->service ? neighbour->service : "without name",
 		     neighbour->project);
-	else if (sharing)
+	else if (sharing && !sharing->told)
 		warn(agent, "unconfined_service",
 		     "the container %s is no member, but in the network namespace of %s: nothing"
 		     " confines it; the two reach each other over loopback only by an entry",
-		     neighbour->name, sharing->name);
+		     neighbour->name, sharing->with->name);
+	if (sharing)
+		sharing->told = true;
 }
 
 static void look_around(struct pg_agent *agent, const struct pg_member_list *list,
-			enum pg_runtime runtime)
+			enum pg_runtime runtime, struct pg_sharings *sharings)
 {
 	const struct pg_surroundings *around = &list->around[runtime];
 
@@ -96,7 +89,20 @@ static void look_around(struct pg_agent *agent, const struct pg_member_list *lis
 		warn(agent, "unconfined_service",
 		     "containers that were left out cannot be told: %s", around->err.text);
 	for (size_t i = 0; i < around->neighbours.count; i++)
-		look_at_neighbour(agent, list, runtime, &around->neighbours.items[i]);
+		look_at_neighbour(agent, list, runtime, &around->neighbours.items[i], sharings);
+}
+
+/* Of containers that no runtime has told of, and of processes that are in none. */
+static void warn_of_sharings(struct pg_agent *agent, const struct pg_sharings *sharings)
+{
+	for (size_t i = 0; i < sharings->count; i++)
+		if (!sharings->items[i].told)
+			warn(agent, "unconfined_service",
+			     "the process %d in the cgroup %s is of no member, but in the network"
+			     " namespace of %s: nothing confines it; the two reach each other"
+			     " over loopback only by an entry",
+			     sharings->items[i].pid, sharings->items[i].cgroup,
+			     sharings->items[i].with->name);
 }
 
 static bool opens_anything(const struct pg_policy *policy)
@@ -179,7 +185,9 @@ void pg_containers_warn(struct pg_agent *agent, const struct pg_member_list *lis
 			const struct pg_policy *policy)
 {
 	bool asked[PG_RUNTIME_COUNT] = {false};
+	pg_autosharings struct pg_sharings sharings;
 
+	pg_sharings_find(list, &sharings);
 	for (size_t i = 0; i < list->count; i++) {
 		const struct pg_member_container *member = list->containers[i];
 
@@ -191,7 +199,8 @@ void pg_containers_warn(struct pg_agent *agent, const struct pg_member_list *lis
 		warn_of_rights(agent, member);
 		warn_of_proxies(agent, &member->container, policy);
 		if (!asked[member->container.runtime])
-			look_around(agent, list, member->container.runtime);
+			look_around(agent, list, member->container.runtime, &sharings);
 		asked[member->container.runtime] = true;
 	}
+	warn_of_sharings(agent, &sharings);
 }
