@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -25,15 +26,27 @@ START_LIMIT = 30
 _numbers = itertools.count(1)
 
 
+def connect(path, timeout=60):
+    """Waits in line where the backlog is full; a time-out of Python's makes it fail at once."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        limit = struct.pack("@ll", int(timeout), 0)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        made.connect(path)
+    except OSError:
+        made.close()
+        raise
+    made.settimeout(timeout)
+    return made
+
+
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout=60):
         super().__init__("localhost", timeout=timeout)
         self.path = path
 
     def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
+        self.sock = connect(self.path, self.timeout)
 
 
 class Reply:

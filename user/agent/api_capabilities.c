@@ -48,15 +48,18 @@ static void write_addresses(struct pg_json_writer *json)
 	pg_json_write_close(json, '}');
 }
 
-static void write_limits(struct pg_json_writer *json)
+static void write_limits(struct pg_json_writer *json, const struct pg_config *config)
 {
 	pg_json_write_open(json, "limits", '{');
-	pg_json_write_number(json, "environments", PG_ENVIRONMENT_MAX);
+	pg_json_write_number(json, "environments", PG_ENVIRONMENTS_MAX);
+	pg_json_write_number(json, "environments_per_user", config->environments_per_user);
 	pg_json_write_number(json, "members", PG_MEMBERS_MAX);
 	pg_json_write_number(json, "entries", PG_POLICY_ENTRIES_MAX);
 	pg_json_write_number(json, "policy_octets", PG_POLICY_DOCUMENT_MAX);
 	pg_json_write_number(json, "request_octets", PG_REQUEST_MAX);
+	pg_json_write_number(json, "entries_per_user", config->entries_per_user);
 	pg_json_write_number(json, "clients", PG_CLIENTS_MAX);
+	pg_json_write_number(json, "clients_per_user", config->clients_per_user);
 	pg_json_write_number(json, "events", PG_EVENTS_MAX);
 	pg_json_write_close(json, '}');
 }
@@ -126,6 +129,6 @@ void pg_api_capabilities(struct pg_agent *agent, const struct pg_request *reques
 	pg_json_write_bool(json, "parent_cgroup", true);
 	pg_json_write_close(json, '}');
 	write_operator(json, agent->config);
-	write_limits(json);
+	write_limits(json, agent->config);
 	pg_reply_close(reply);
 }

@@ -9,6 +9,7 @@
 #include "describe.h"
 #include "members.h"
 #include "opens_host.h"
+#include "quota.h"
 #include "request.h"
 
 /* One that is being made. What it has of the request outlives that. */
@@ -264,11 +265,9 @@ static bool may_go_on(struct pg_agent *agent, const struct pg_request *request,
 		answer_existing(request, existing, wanted, reply);
 	else if (!wanted->input.policy)
 		pg_policy_input_refuse(&wanted->input, reply);
-	else if (agent->environment_count >= PG_ENVIRONMENT_MAX)
-		pg_reply_error(reply, PG_API_TOO_MANY_ENVIRONMENTS, wanted->name, NULL,
-			       "there are %d Environments already", PG_ENVIRONMENT_MAX);
 	else
-		return true;
+		return pg_quota_check(agent, request->caller->uid, NULL, wanted->input.policy,
+				      wanted->name, reply) == 0;
 	return false;
 }
 

@@ -4,6 +4,7 @@
 #include "generation.h"
 #include "opens_host.h"
 #include "policy_input.h"
+#include "quota.h"
 #include "request.h"
 
 struct wanted {
@@ -99,6 +100,8 @@ void pg_api_policy(struct pg_agent *agent, const struct pg_request *request, str
 		return;
 	if (!wanted.input.policy)
 		pg_policy_input_refuse(&wanted.input, reply);
-	else if (pg_check_generation(managed, wanted.expected_generation, reply) == 0)
+	else if (pg_check_generation(managed, wanted.expected_generation, reply) == 0 &&
+		 pg_quota_check(agent, pg_environment_owner(managed->environment), managed,
+				wanted.input.policy, request->name, reply) == 0)
 		update(agent, request, managed, &wanted, reply);
 }

@@ -50,6 +50,13 @@ bool pg_client_has_left(const struct pg_client *client)
 	return poll(&ended, 1, 0) > 0;
 }
 
+bool pg_client_is_gone(const struct pg_client *client)
+{
+	struct pollfd ended = {.fd = client->fd};
+
+	return poll(&ended, 1, 0) > 0;
+}
+
 /* Not in an Environment: one that could drive the agent would let itself out. */
 static int check_outside(const struct pg_caller *caller, struct pg_error *err)
 {
@@ -93,8 +100,8 @@ static size_t count_of(const struct pg_server *server, uid_t uid)
 	const struct pg_client *client;
 	size_t count = 0;
 
-	TAILQ_FOREACH(client, &server->clients, link)
-	count += !client->refused && !client->shut && client->caller.uid == uid;
+	TAILQ_FOREACH (client, &server->clients, link)
+		count += !client->refused && !client->shut && client->caller.uid == uid;
 	return count;
 }
 
@@ -102,7 +109,9 @@ static void refuse(struct pg_client *client, enum pg_api_error code, const char 
 {
 	client->refused = true;
 	client->refusal = code;
-	snprintf(client->refusal_text, sizeof(client->refusal_text), "%s", text);
+	/* As much of it as there is room for. */
+	snprintf(client->refusal_text, sizeof(client->refusal_text), "%.*s",
+		 (int)sizeof(client->refusal_text) - 1, text);
 }
 
 /* The connection that has been idle for longest makes room, if there is one of that user (-1: of
@@ -111,8 +120,7 @@ static bool make_room(struct pg_server *server, uid_t uid)
 {
 	struct pg_client *client;
 
-	TAILQ_FOREACH(client, &server->clients, link)
-	{
+	TAILQ_FOREACH (client, &server->clients, link) {
 		if (client->state != PG_CLIENT_RECEIVING || client->shut || client->refused ||
 		    (uid != (uid_t)-1 && client->caller.uid != uid))
 			continue;
@@ -133,7 +141,7 @@ static void admit(struct pg_server *server, struct pg_client *client)
 		error = pg_client_authorise(server->agent, &client->caller, &code, &err);
 	if (error)
 		refuse(client, code, err.text);
-	else if (uid != 0 && count_of(server, uid) >= PG_CLIENTS_USER_MAX &&
+	else if (count_of(server, uid) >= server->agent->config->clients_per_user &&
 		 !make_room(server, uid))
 		refuse(client, PG_API_TOO_MANY_CLIENTS, "this user has too many connections");
 	else if (server->client_count >= PG_CLIENTS_MAX && !make_room(server, (uid_t)-1))
@@ -218,8 +226,7 @@ void pg_clients_sweep(struct pg_server *server)
 	struct pg_client *client;
 
 	server->swept_at = now;
-	TAILQ_FOREACH(client, &server->clients, link)
-	{
+	TAILQ_FOREACH (client, &server->clients, link) {
 		client->since += lost;
 		if (client->state == PG_CLIENT_WAITING || client->shut)
 			continue;
@@ -229,5 +236,6 @@ void pg_clients_sweep(struct pg_server *server)
 			shut(client);
 	}
 	pg_exchanges_wake(server, false);
+	pg_turns_sweep(server);
 	sd_event_source_set_enabled(server->listen_source, SD_EVENT_ON);
 }

@@ -22,6 +22,7 @@ struct settings {
 	const char *socket, *pins, *cgroup_parent, *group, *log_level;
 	const char *docker_socket, *podman_socket, *containerd_state;
 	const struct pg_json_value *never_allow, *host_ports, *resolvers;
+	uint64_t clients_per_user, environments_per_user, entries_per_user;
 };
 
 static const struct pg_json_field fields[] = {
@@ -36,6 +37,11 @@ static const struct pg_json_field fields[] = {
 	PG_JSON_FIELD(struct settings, never_allow, PG_JSON_ARRAY, .max = PG_NEVER_ALLOW_MAX),
 	PG_JSON_FIELD(struct settings, host_ports, PG_JSON_ARRAY, .max = PG_HOST_PORTS_MAX),
 	PG_JSON_FIELD(struct settings, resolvers, PG_JSON_ARRAY, .max = PG_NAMESERVERS_MAX),
+	PG_JSON_FIELD(struct settings, clients_per_user, PG_JSON_NUMBER, .max = PG_CLIENTS_MAX),
+	PG_JSON_FIELD(struct settings, environments_per_user, PG_JSON_NUMBER,
+		      .max = PG_ENVIRONMENTS_MAX),
+	PG_JSON_FIELD(struct settings, entries_per_user, PG_JSON_NUMBER,
+		      .max = PG_ENTRIES_USER_MAX),
 };
 
 static const char *const runtimes[] = {
@@ -48,7 +54,10 @@ int pg_config_init(struct pg_config *config, struct pg_error *err)
 {
 	bool complete = true;
 
-	*config = (struct pg_config){.log_level = PG_LOG_INFO};
+	*config = (struct pg_config){.log_level = PG_LOG_INFO,
+				     .clients_per_user = PG_CLIENTS_USER,
+				     .environments_per_user = PG_ENVIRONMENTS_USER,
+				     .entries_per_user = PG_ENTRIES_USER};
 	config->socket = strdup(PG_AGENT_SOCKET);
 	config->pins = strdup(PG_PINS_DEFAULT);
 	config->parent = strdup(PG_CGROUP_PARENT_DEFAULT);
@@ -113,7 +122,9 @@ static int read_group(struct pg_config *config, const char *name, struct pg_json
 		return 0;
 	group = getgrnam(name);
 	if (!group)
-		return pg_json_fail(problem, "/group", NULL, "there is no such group");
+		return pg_json_fail(problem, "/group", NULL,
+				    "there is no such group: make it (groupadd --system), or name "
+				    "another");
 	config->has_group = true;
 	config->group = group->gr_gid;
 	return 0;
@@ -247,6 +258,20 @@ static int read_runtimes(struct pg_config *config, const struct settings *settin
 	return error;
 }
 
+static int read_limits(struct pg_config *config, const struct settings *settings,
+		       struct pg_json_problem *problem)
+{
+	if (!settings->clients_per_user || !settings->environments_per_user)
+		return pg_json_fail(problem,
+				    settings->clients_per_user ? "/environments_per_user"
+							       : "/clients_per_user",
+				    NULL, "at least 1 is needed");
+	config->clients_per_user = settings->clients_per_user;
+	config->environments_per_user = settings->environments_per_user;
+	config->entries_per_user = settings->entries_per_user;
+	return 0;
+}
+
 static int apply(struct pg_config *config, const struct settings *settings,
 		 struct pg_json_problem *problem)
 {
@@ -270,6 +295,8 @@ static int apply(struct pg_config *config, const struct settings *settings,
 		error = read_host_ports(config, settings->host_ports, problem);
 	if (!error)
 		error = read_resolvers(config, settings->resolvers, problem);
+	if (!error)
+		error = read_limits(config, settings, problem);
 	return error;
 }
 
@@ -289,7 +316,9 @@ int pg_config_parse(struct pg_config *config, const char *name, const char *text
 {
 	pg_autojson struct pg_json *json = NULL;
 	struct pg_json_problem problem = {};
-	struct settings settings = {0};
+	struct settings settings = {.clients_per_user = config->clients_per_user,
+				    .environments_per_user = config->environments_per_user,
+				    .entries_per_user = config->entries_per_user};
 	int error = pg_json_parse(text, size, &limits, &json, &problem);
 
 	if (!error)

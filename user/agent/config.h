@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "container/container.h"
 #include "dns/resolv_conf.h"
+#include "limits.h"
 #include "net/prefix.h"
 
 #define PG_CONFIG_FILE		 "/etc/phasegate/phasegated.conf"
@@ -39,6 +40,8 @@ struct pg_config {
 	/* Whom to ask for names; none: those of /etc/resolv.conf, read at each create. */
 	struct pg_endpoint resolvers[PG_NAMESERVERS_MAX];
 	size_t resolver_count;
+	/* Of one user each (limits.h). */
+	size_t clients_per_user, environments_per_user, entries_per_user;
 };
 
 /* The settings if nothing is said. -ENOMEM. */

@@ -43,6 +43,8 @@
 	X(CURSOR_EXPIRED, 410, "cursor_expired", \
 	  "events were dropped in between; go on from the cursor that object names") \
 	X(BODY_TOO_LARGE, 413, "body_too_large", "split the policy or write ranges as CIDR") \
+	X(MEDIA_TYPE_UNSUPPORTED, 415, "media_type_unsupported", \
+	  "send JSON in UTF-8, as application/json and without a content encoding") \
 	X(POLICY_INVALID, 422, "policy_invalid", \
 	  "correct every entry of errors; POST /v1/validate checks without creating") \
 	X(MEMBER_NOT_FOUND, 422, "member_not_found", "check the path or process id") \
@@ -64,6 +66,9 @@
 	X(ENFORCEMENT_FAILED, 500, "enforcement_failed", \
 	  "what was in force stays in force; phasegate doctor and the agent's log say more") \
 	X(TOO_MANY_ENVIRONMENTS, 503, "too_many_environments", "destroy one that is not needed") \
+	X(QUOTA_EXCEEDED, 503, "quota_exceeded", \
+	  "destroy Environments that are not needed, or let the operator raise " \
+	  "environments_per_user or entries_per_user of the agent's settings") \
 	X(TOO_MANY_CLIENTS, 503, "too_many_clients", "close connections, wait and try again") \
 	X(OUT_OF_MEMORY, 503, "out_of_memory", "wait and try again") \
 	X(RUNTIME_UNAVAILABLE, 503, "runtime_unavailable", \

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -18,9 +19,20 @@ static struct pg_client *client_of(struct MHD_Connection *connection)
 	return info ? info->socket_context : NULL;
 }
 
+static bool add_headers(struct MHD_Response *response, const struct pg_reply *reply)
+{
+	const char *type = reply->lines ? "application/x-ndjson" : "application/json";
+
+	if (MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) != MHD_YES)
+		return false;
+	return !*reply->allow ||
+	       MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow) == MHD_YES;
+}
+
 /* Hands the reply's body over. */
 static enum MHD_Result send_reply(struct pg_exchange *exchange, struct pg_reply *reply)
 {
+	const size_t size = reply->size;
 	struct MHD_Response *response =
 		MHD_create_response_from_buffer(reply->size, reply->body, MHD_RESPMEM_MUST_FREE);
 	enum MHD_Result result = MHD_NO;
@@ -28,11 +40,10 @@ static enum MHD_Result send_reply(struct pg_exchange *exchange, struct pg_reply 
 	if (!response)
 		return MHD_NO;
 	reply->body = NULL;
-	if (MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
-				    reply->lines ? "application/x-ndjson" : "application/json") ==
-	    MHD_YES)
+	if (add_headers(response, reply))
 		result = MHD_queue_response(exchange->connection, reply->status, response);
 	MHD_destroy_response(response);
+	exchange->client->sending = size;
 	pg_client_enter(exchange->client, PG_CLIENT_SENDING);
 	return result;
 }
@@ -70,6 +81,43 @@ static int read_query(struct pg_exchange *exchange, struct pg_request *request,
 	return pg_route_check_query(exchange->route, request, reply);
 }
 
+/* Octets of all requests and replies in memory: of one user, and of all. */
+struct in_memory {
+	size_t receiving, sending, of_user_receiving, of_user_sending;
+};
+
+static struct in_memory count_memory(const struct pg_server *server, uid_t uid)
+{
+	const struct pg_client *client;
+	struct in_memory sum = {0};
+
+	TAILQ_FOREACH (client, &server->clients, link) {
+		const bool own = client->caller.uid == uid;
+
+		sum.receiving += client->receiving;
+		sum.sending += client->sending;
+		sum.of_user_receiving += own ? client->receiving : 0;
+		sum.of_user_sending += own ? client->sending : 0;
+	}
+	return sum;
+}
+
+/* Asked before the handler is, whose work must not be lost with the reply. */
+static bool may_send(const struct pg_server *server, uid_t uid)
+{
+	const struct in_memory sum = count_memory(server, uid);
+
+	return sum.sending < PG_SENDING_MAX && sum.of_user_sending < PG_SENDING_MAX / PG_USER_SHARE;
+}
+
+static bool may_receive(const struct pg_server *server, uid_t uid, size_t more)
+{
+	const struct in_memory sum = count_memory(server, uid);
+
+	return sum.receiving + more <= PG_RECEIVING_MAX &&
+	       sum.of_user_receiving + more <= PG_RECEIVING_MAX / PG_USER_SHARE;
+}
+
 /* Everything of the request is here. */
 static void dispatch(struct pg_server *server, struct pg_exchange *exchange, struct pg_reply *reply)
 {
@@ -94,7 +142,10 @@ static void dispatch(struct pg_server *server, struct pg_exchange *exchange, str
 			       "a request has at most %lu octets", PG_REQUEST_MAX);
 	else if (exchange->no_memory)
 		pg_reply_error(reply, PG_API_OUT_OF_MEMORY, NULL, NULL,
-			       "no memory to receive the request");
+			       "too much is being received already");
+	else if (!may_send(server, request.caller->uid))
+		pg_reply_error(reply, PG_API_OUT_OF_MEMORY, NULL, NULL,
+			       "too many replies have not been read yet");
 	else if (agent->stopping && !request.last)
 		pg_reply_error(reply, PG_API_STOPPING, NULL, NULL, "the agent is being stopped");
 	else if (pg_client_authorise(agent, request.caller, &code, &err) < 0)
@@ -105,6 +156,7 @@ static void dispatch(struct pg_server *server, struct pg_exchange *exchange, str
 
 static void start_waiting(struct pg_server *server, struct pg_exchange *exchange)
 {
+	exchange->has_turn = false;
 	if (!exchange->waiting) {
 		exchange->waiting = true;
 		exchange->deadline = pg_monotonic_ns() + PG_FOLLOW_SECONDS * PG_NSEC_PER_SEC;
@@ -144,8 +196,16 @@ static enum MHD_Result finish(struct pg_server *server, struct pg_exchange *exch
 {
 	struct pg_reply reply = {0};
 	enum MHD_Result result = MHD_YES;
+	uint64_t start;
 
+	if (!pg_turn_take(server, exchange))
+		return MHD_YES;
+	/* It has been waiting, and others still are. */
+	if (exchange->has_turn && pg_client_is_gone(exchange->client))
+		return MHD_NO;
+	start = pg_monotonic_ns();
 	dispatch(server, exchange, &reply);
+	pg_turn_used(server, exchange->client->caller.uid, pg_monotonic_ns() - start);
 	if (reply.wait)
 		start_waiting(server, exchange);
 	else
@@ -163,6 +223,44 @@ static bool claims_too_much(struct MHD_Connection *connection)
 	return length && strtoull(length, NULL, 10) > PG_REQUEST_MAX;
 }
 
+/* The rest of a header field's value, without what may stand around it. */
+static bool is_word(const char *text, size_t size, const char *word)
+{
+	while (size > 0 && (*text == ' ' || *text == '\t')) {
+		text++;
+		size--;
+	}
+	while (size > 0 && (text[size - 1] == ' ' || text[size - 1] == '\t'))
+		size--;
+	return size == strlen(word) && strncasecmp(text, word, size) == 0;
+}
+
+/* JSON has no parameters (RFC 8259, 11); many say its only encoding. What curl(1) says of any data
+ * that it is given is taken for nothing said. */
+static bool is_json(const char *type)
+{
+	const size_t length = strcspn(type, ";");
+	const char *rest = type[length] ? type + length + 1 : NULL;
+
+	if (!is_word(type, length, "application/json") &&
+	    !is_word(type, length, "application/x-www-form-urlencoded"))
+		return false;
+	return !rest || is_word(rest, strlen(rest), "charset=utf-8") ||
+	       is_word(rest, strlen(rest), "charset=\"utf-8\"");
+}
+
+/* Of a request with a body. */
+static bool is_readable(struct MHD_Connection *connection)
+{
+	const char *type = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+						       MHD_HTTP_HEADER_CONTENT_TYPE);
+	const char *encoding = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+							   MHD_HTTP_HEADER_CONTENT_ENCODING);
+
+	return (!type || is_json(type)) &&
+	       (!encoding || is_word(encoding, strlen(encoding), "identity"));
+}
+
 /* The headers are here. false: the reply is ready. */
 static bool begin(struct pg_server *server, struct pg_exchange *exchange, const char *url,
 		  const char *method, struct pg_reply *reply)
@@ -177,7 +275,15 @@ static bool begin(struct pg_server *server, struct pg_exchange *exchange, const 
 	else if (server->agent->stopping)
 		pg_reply_error(reply, PG_API_STOPPING, NULL, NULL, "the agent is being stopped");
 	else
-		exchange->route = pg_route_find(method, url, exchange->name, reply);
+		exchange->route =
+			pg_route_find(strcmp(method, MHD_HTTP_METHOD_HEAD) == 0 ? "GET" : method,
+				      url, exchange->name, reply);
+	if (exchange->route && strcmp(exchange->route->method, "GET") != 0 &&
+	    !is_readable(exchange->connection)) {
+		exchange->route = NULL;
+		pg_reply_error(reply, PG_API_MEDIA_TYPE_UNSUPPORTED, NULL, NULL,
+			       "the body is said to be something else than JSON");
+	}
 	return exchange->route;
 }
 
@@ -185,22 +291,25 @@ static void receive(struct pg_server *server, struct pg_exchange *exchange, cons
 		    size_t size)
 {
 	const size_t need = exchange->size + size;
+	struct pg_client *client = exchange->client;
 	size_t room = exchange->room ? exchange->room : FIRST_ROOM;
 	char *larger;
 
 	exchange->too_large |= need > PG_REQUEST_MAX;
-	while (room < need)
-		room *= 2;
 	if (exchange->too_large || exchange->no_memory)
 		return;
+	while (room < need)
+		room *= 2;
+	if (room > PG_REQUEST_MAX)
+		room = PG_REQUEST_MAX;
 	if (room > exchange->room) {
-		larger = server->receiving + room - exchange->room <= PG_RECEIVING_MAX
+		larger = may_receive(server, client->caller.uid, room - exchange->room)
 				 ? realloc(exchange->body, room)
 				 : NULL;
 		exchange->no_memory = !larger;
 		if (!larger)
 			return;
-		server->receiving += room - exchange->room;
+		client->receiving = room;
 		exchange->body = larger;
 		exchange->room = room;
 	}
@@ -252,7 +361,7 @@ void pg_exchange_complete(void *cls, struct MHD_Connection *connection, void **c
 
 	if (!exchange)
 		return;
-	server->receiving -= exchange->room;
+	exchange->client->receiving = exchange->client->sending = 0;
 	pg_client_enter(exchange->client, PG_CLIENT_RECEIVING);
 	if (exchange->work)
 		pg_work_leave(server->agent, exchange->work);

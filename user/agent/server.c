@@ -22,12 +22,18 @@
 /* The end of the agent waits so long for clients that read the replies that are ready. */
 #define ANSWER_NS (100 * PG_NSEC_PER_MSEC)
 
+static void run(struct pg_server *server)
+{
+	pg_turns_next(server);
+	MHD_run(server->daemon);
+}
+
 static int on_listen(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct pg_server *server = userdata;
 
 	pg_clients_accept(server);
-	MHD_run(server->daemon);
+	run(server);
 	return 0;
 }
 
@@ -35,7 +41,7 @@ static int on_daemon(sd_event_source *source, int fd, uint32_t events, void *use
 {
 	struct pg_server *server = userdata;
 
-	MHD_run(server->daemon);
+	run(server);
 	return 0;
 }
 
@@ -43,7 +49,7 @@ static int on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct pg_server *server = userdata;
 
-	MHD_run(server->daemon);
+	run(server);
 	return 0;
 }
 
@@ -63,7 +69,7 @@ static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct pg_server *server = userdata;
 
-	MHD_run(server->daemon);
+	run(server);
 	pg_clients_sweep(server);
 	sd_event_source_set_time_relative(source, SWEEP_USEC);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
@@ -72,7 +78,7 @@ static int on_sweep(sd_event_source *source, uint64_t usec, void *userdata)
 void pg_server_works_over(struct pg_server *server)
 {
 	pg_exchanges_wake(server, false);
-	MHD_run(server->daemon);
+	run(server);
 }
 
 static int on_notify(sd_event_source *source, uint64_t usec, void *userdata)
@@ -81,7 +87,15 @@ static int on_notify(sd_event_source *source, uint64_t usec, void *userdata)
 
 	server->notifying = false;
 	pg_exchanges_wake(server, true);
-	MHD_run(server->daemon);
+	run(server);
+	return 0;
+}
+
+static int on_turn(sd_event_source *source, void *userdata)
+{
+	struct pg_server *server = userdata;
+
+	run(server);
 	return 0;
 }
 
@@ -123,6 +137,14 @@ static int add_sources(struct pg_server *server, struct pg_error *err)
 	if (r >= 0)
 		r = sd_event_source_set_enabled(server->notify_source, SD_EVENT_OFF);
 	if (r >= 0)
+		r = sd_event_add_defer(loop, &server->turn_source, on_turn, server);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(server->turn_source, SD_EVENT_OFF);
+	/* Every other source gives a turn too; this one is there for when nothing else happens, and
+	 * is always ready. */
+	if (r >= 0)
+		r = sd_event_source_set_priority(server->turn_source, SD_EVENT_PRIORITY_IDLE);
+	if (r >= 0)
 		r = sd_event_source_set_prepare(server->daemon_source, before_sleep);
 	return r < 0 ? pg_fail_errno(err, r, "cannot serve in the loop") : 0;
 }
@@ -153,6 +175,7 @@ int pg_server_start(struct pg_agent *agent, struct pg_server **ret_server, struc
 	server->swept_at = pg_monotonic_ns();
 	TAILQ_INIT(&server->clients);
 	LIST_INIT(&server->waiting);
+	TAILQ_INIT(&server->queue);
 	error = pg_listen(agent->config, &server->listen_fd, &server->made, err);
 	if (!error)
 		error = start_daemon(server, err);
@@ -182,6 +205,7 @@ static void answer_all(struct pg_server *server)
 	const uint64_t until = pg_monotonic_ns() + ANSWER_NS;
 
 	pg_exchanges_wake(server, true);
+	pg_turns_end(server);
 	do
 		MHD_run_wait(server->daemon, ANSWER_NS / PG_NSEC_PER_MSEC / 10);
 	while (has_to_answer(server) && pg_monotonic_ns() < until);
@@ -196,6 +220,7 @@ void pg_server_stop(struct pg_server *server)
 	sd_event_source_disable_unref(server->timeout_source);
 	sd_event_source_disable_unref(server->sweep_source);
 	sd_event_source_disable_unref(server->notify_source);
+	sd_event_source_disable_unref(server->turn_source);
 	if (server->daemon) {
 		answer_all(server);
 		MHD_stop_daemon(server->daemon);

@@ -33,7 +33,9 @@ Test(config, everything)
 			   "{\"socket\":\"/a/b\",\"pins\":\"/c\",\"group\":\"root\","
 			   "\"log_level\":\"debug\",\"never_allow\":[\"169.254.169.254\","
 			   "\"10.0.0.0/8\",\"fd00::/8\"],\"host_ports\":[443,65535],"
-			   "\"resolvers\":[\"192.0.2.1\",\"[2001:db8::1]:5353\"]}",
+			   "\"resolvers\":[\"192.0.2.1\",\"[2001:db8::1]:5353\"],"
+			   "\"clients_per_user\":1,\"environments_per_user\":4095,"
+			   "\"entries_per_user\":0}",
 			   &err),
 		     0, "%s", err.text);
 	cr_expect_str_eq(config.socket, "/a/b");
@@ -46,6 +48,9 @@ Test(config, everything)
 	cr_expect_eq(config.host_ports[1], 65535);
 	cr_assert_eq(config.resolver_count, 2);
 	cr_expect_str_eq(pg_endpoint_format(&config.resolvers[1], text), "[2001:db8::1]:5353");
+	cr_expect_eq(config.clients_per_user, 1);
+	cr_expect_eq(config.environments_per_user, 4095);
+	cr_expect_eq(config.entries_per_user, 0);
 }
 
 Test(config, no_ports_is_not_all_ports)
@@ -74,6 +79,11 @@ static const char *const faults[][2] = {
 	{"{\"never_allow\":[1]}", "/never_allow/0: an address or"},
 	{"{\"host_ports\":[65536]}", "/host_ports/0: a port"},
 	{"{\"host_ports\":[1,1.5]}", "/host_ports/1: a port"},
+	{"{\"clients_per_user\":0}", "/clients_per_user: at least 1"},
+	{"{\"clients_per_user\":257}", "/clients_per_user"},
+	{"{\"environments_per_user\":0}", "/environments_per_user: at least 1"},
+	{"{\"environments_per_user\":4096}", "/environments_per_user"},
+	{"{\"entries_per_user\":-1}", "/entries_per_user"},
 	{"{\"resolvers\":[\"dns.example\"]}", "/resolvers/0: an address"},
 	{"{\"resolvers\":[\"1.1.1.1\",\"1.1.1.1\",\"1.1.1.1\",\"1.1.1.1\"]}", "at most 3"},
 };
