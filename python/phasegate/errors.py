@@ -15,7 +15,8 @@ __all__ = [
     "EnvironmentExistsError", "NameTakenError", "MemberTakenError", "MemberPopulatedError",
     "MemberHoldsOthersError", "ContainerNotRunningError", "GenerationMismatchError",
     "SurvivorsPresentError", "VerifierOnHostError", "EnvironmentPopulatedError",
-    "CursorExpiredError", "BodyTooLargeError", "PolicyInvalidError", "MemberNotFoundError",
+    "CursorExpiredError", "BodyTooLargeError", "MediaTypeUnsupportedError",
+    "PolicyInvalidError", "MemberNotFoundError",
     "MemberIsRootError", "MemberHoldsCallerError", "MemberUnfitError", "ContainerNotFoundError",
     "ContainerUnsupportedError", "NoResolverError", "LeaseWiderError", "InternalError",
     "EnforcementFailedError", "TooManyEnvironmentsError", "TooManyClientsError",
@@ -184,6 +185,10 @@ class CursorExpiredError(ApiError):
 
 class BodyTooLargeError(ApiError):
     code, status = "body_too_large", 413
+
+
+class MediaTypeUnsupportedError(ApiError):
+    code, status = "media_type_unsupported", 415
 
 
 class PolicyInvalidError(ApiError):

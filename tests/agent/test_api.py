@@ -228,7 +228,7 @@ class Refused(AgentTest):
                              ("POST", "/v1/environments/a"), ("GET", "/v1/environments/a/phase"),
                              ("BREW", "/v1/events"), ("HEADER", "/v1/validate")):
             self.assertCode(self.daemon.call(method, path, ""), "method_not_allowed")
-        self.assertIn("GET and DELETE",
+        self.assertIn("GET, HEAD, DELETE",
                       self.daemon.call("POST", "/v1/environments/a", "")["message"])
 
     def test_phase_requests(self):

@@ -39,6 +39,7 @@ static bool is_known_method(const char *method)
 	return false;
 }
 
+/* allowed: as a header field has them. */
 static void fail(const char *method, const char *path, const char *allowed, struct pg_reply *reply)
 {
 	pg_autofree char *printable = pg_text_printable(path, strlen(path), 128);
@@ -50,12 +51,13 @@ static void fail(const char *method, const char *path, const char *allowed, stru
 		pg_reply_error(reply, PG_API_METHOD_NOT_ALLOWED, printable, NULL,
 			       "the path takes %s, not %s", allowed,
 			       is_known_method(method) ? method : "this method");
+	snprintf(reply->allow, sizeof(reply->allow), "%s", allowed);
 }
 
 const struct pg_route *pg_route_find(const char *method, const char *path, char *name,
 				     struct pg_reply *reply)
 {
-	char allowed[64] = "";
+	char allowed[sizeof(reply->allow)] = "";
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(routes); i++) {
 		const char *found = NULL;
@@ -65,8 +67,9 @@ const struct pg_route *pg_route_find(const char *method, const char *path, char 
 			continue;
 		if (strcmp(method, routes[i].method) != 0) {
 			used = strlen(allowed);
-			snprintf(allowed + used, sizeof(allowed) - used, "%s%s",
-				 used ? " and " : "", routes[i].method);
+			snprintf(allowed + used, sizeof(allowed) - used, "%s%s", used ? ", " : "",
+				 strcmp(routes[i].method, "GET") == 0 ? "GET, HEAD"
+								      : routes[i].method);
 			continue;
 		}
 		if (size > PG_NAME_MAX) {
