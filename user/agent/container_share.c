@@ -2,6 +2,7 @@
 #include "container_share.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +22,7 @@ struct search {
 /* 0: it cannot be told. */
 static ino_t namespace_of(const char *process)
 {
-	char path[64];
+	char path[sizeof("/proc//ns/net") + NAME_MAX];
 	struct stat status;
 
 	snprintf(path, sizeof(path), "/proc/%s/ns/net", process);
