@@ -57,7 +57,7 @@ class NetTest(LabTest):
 
     def setUp(self):
         self.recorder.forget()
-        self.capture.drain()
+        self.fence()
 
     def tearDown(self):
         reap_orphans()
@@ -95,15 +95,23 @@ class NetTest(LabTest):
         self.assertLess(result["us"], EPERM_LIMIT_US, about)
 
     def fence(self):
-        """Sends an unconfined datagram on the same way as all else and waits for it: what was
-        sent before has arrived, or never will. Returns the packets that came until then."""
-        fence = token("fence")
+        """Sends unconfined datagrams on the same way as all else and waits for them: what was
+        sent before has arrived, or never will. Packets wait in a queue of each CPU, so each has
+        its fence; and a second one, behind the answers to what waited there. Returns the packets
+        that came until then."""
+        cpus = os.sched_getaffinity(0)
+        marks = []
         self.unconfined("socket 63 udp4")
-        self.unconfined(f"sendto 63 {B4} {PORT} {fence}")
+        for cpu in (*cpus, *cpus):
+            os.sched_setaffinity(self.unconfined.pid, {cpu})
+            marks.append(token("fence"))
+            self.unconfined(f"sendto 63 {B4} {PORT} {marks[-1]}")
+            self.assertIsNotNone(self.recorder.wait(marks[-1]), "the fence did not arrive")
+        os.sched_setaffinity(self.unconfined.pid, cpus)
         self.unconfined("close 63")
-        self.assertIsNotNone(self.recorder.wait(fence), "the fence did not arrive")
         packets = self.capture.drain()
-        self.assertTrue(any(fence.encode() in p.payload for p in packets))
+        for mark in marks:
+            self.assertTrue(any(mark.encode() in p.payload for p in packets))
         return packets
 
     def assert_silent(self, *addresses):

@@ -17,6 +17,7 @@ IP_RECVORIGDSTADDR = 20
 SO_RCVBUFFORCE = 33
 SOL_PACKET, PACKET_STATISTICS = 263, 6
 ETH_P_ALL = 3
+END, RESET = b"e", b"r"  # what the thread of a Recorder is told
 
 Arrival = collections.namedtuple("Arrival", "protocol address port payload")
 # port: where TCP and UDP go to; 0 for all else.
@@ -39,9 +40,9 @@ class Recorder:
         # In the order of the first of each kind, with how often it came: a flood stays small.
         self._order, self._counts = [], {}
         self._selector = selectors.DefaultSelector()
-        self._wake, stop = socket.socketpair()
-        self._selector.register(stop, selectors.EVENT_READ, None)
-        self._sockets = [stop]
+        self._wake, orders = socket.socketpair()
+        self._selector.register(orders, selectors.EVENT_READ, None)
+        self._sockets, self._streams = [orders], set()
         lab.server.call(self._open)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -68,9 +69,15 @@ class Recorder:
     def _serve(self):
         while True:
             for key, _ in self._selector.select():
-                if key.data is None:
+                if key.data:
+                    key.data[0](key.fileobj, *key.data[1:])
+                elif key.fileobj.recv(1) == END:
                     return
-                key.data[0](key.fileobj, *key.data[1:])
+                else:
+                    self._reset()
+                    key.fileobj.send(RESET)
+                    # The other events that select() told of may be those of closed sockets.
+                    break
 
     def _record(self, protocol, local, payload):
         arrival = Arrival(protocol, local[0], local[1], payload)
@@ -101,7 +108,7 @@ class Recorder:
                 return
             stream.setblocking(False)
             state = {"data": b"", "local": stream.getsockname()}
-            self._sockets.append(stream)
+            self._streams.add(stream)
             self._selector.register(stream, selectors.EVENT_READ, (self._stream, state))
 
     def _stream(self, stream, state):
@@ -116,7 +123,7 @@ class Recorder:
             self._record("tcp", state["local"], state["data"])
             return
         self._selector.unregister(stream)
-        self._sockets.remove(stream)
+        self._streams.remove(stream)
         if payload is not None:
             try:
                 stream.send(state["data"])
@@ -143,15 +150,25 @@ class Recorder:
                 if not self._condition.wait(max(0, deadline - time.monotonic())):
                     return None
 
+    def _reset(self):
+        for stream in self._streams:
+            self._selector.unregister(stream)
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            stream.close()
+        self._streams.clear()
+
     def forget(self):
+        """All that came, and the connections: their peers send no packet more."""
+        self._wake.send(RESET)
+        self._wake.recv(1)
         with self._condition:
             self._order.clear()
             self._counts.clear()
 
     def close(self):
-        self._wake.send(b"x")
+        self._wake.send(END)
         self._thread.join()
-        for one in self._sockets:
+        for one in (*self._sockets, *self._streams):
             one.close()
         self._wake.close()
         self._selector.close()

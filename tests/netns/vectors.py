@@ -10,29 +10,36 @@ def _family(address):
     return "6" if ":" in address else "4"
 
 
-def _steps(agent, *lines):
+def _steps(agent, *lines, after=()):
     result = {}
     for line in lines:
         result = agent(line)
         if result["errno"]:
             break
+    else:
+        for line in after:
+            agent(line)
     agent("close 0")
     return result
 
 
+def _stream(agent, *lines):
+    """The server closes too before we do: no packet of the connection follows later."""
+    return _steps(agent, *lines, "shutdown 0", "recv 0", after=("recv 0",))
+
+
 def tcp(agent, address, port, token):
-    return _steps(agent, f"socket 0 tcp{_family(address)}", f"connect 0 {address} {port}",
-                  f"send 0 {token}", "shutdown 0", "recv 0")
+    return _stream(agent, f"socket 0 tcp{_family(address)}", f"connect 0 {address} {port}",
+                   f"send 0 {token}")
 
 
 def tcp_fastopen(agent, address, port, token):
-    return _steps(agent, f"socket 0 tcp{_family(address)}", f"fastopen 0 {address} {port} {token}",
-                  "shutdown 0", "recv 0")
+    return _stream(agent, f"socket 0 tcp{_family(address)}", f"fastopen 0 {address} {port} {token}")
 
 
 def tcp_fastopen_connect(agent, address, port, token):
-    return _steps(agent, f"socket 0 tcp{_family(address)}", "option 0 fastopen 1",
-                  f"connect 0 {address} {port}", f"send 0 {token}", "shutdown 0", "recv 0")
+    return _stream(agent, f"socket 0 tcp{_family(address)}", "option 0 fastopen 1",
+                   f"connect 0 {address} {port}", f"send 0 {token}")
 
 
 def tcp_reconnect(agent, address, port, token):
@@ -43,9 +50,8 @@ def tcp_reconnect(agent, address, port, token):
     agent(f"socket 1 tcp{_family(address)}")
     agent(f"bind 1 {own} 7999")
     agent("listen 1")
-    result = _steps(agent, f"socket 0 tcp{_family(address)}", f"connect 0 {own} 7999",
-                    "connect 0 unspec 0", f"connect 0 {address} {port}", f"send 0 {token}",
-                    "shutdown 0", "recv 0")
+    result = _stream(agent, f"socket 0 tcp{_family(address)}", f"connect 0 {own} 7999",
+                     "connect 0 unspec 0", f"connect 0 {address} {port}", f"send 0 {token}")
     agent("close 1")
     return result
 
