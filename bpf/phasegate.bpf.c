@@ -79,13 +79,14 @@ static __always_inline void pg_read_egress_facts(struct __sk_buff *skb,
 	pg_read_socket(skb, facts, packet);
 	if (pg_source_is_own(skb, header, facts))
 		facts->bits |= PG_FACT_OWN_SOURCE;
-	if (skb->ifindex != PG_IFINDEX_LOOPBACK)
+	if (skb->ifindex != PG_IFINDEX_LOOPBACK) {
+		if (pg_is_member_address(header, &facts->remote))
+			facts->bits |= PG_FACT_MEMBER;
 		return;
+	}
 	facts->bits |= PG_FACT_TO_LO;
 	if (!facts->defect)
 		pg_read_receiver(skb, header, facts);
-	else if (pg_is_member_address(header, &facts->remote))
-		facts->bits |= PG_FACT_MEMBER;
 }
 
 /* A query for the listener that user space is about to open. */

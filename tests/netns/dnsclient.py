@@ -234,8 +234,22 @@ def open_stream(label, address, port=PORT):
 
 def listen(label, address="127.0.0.1"):
     """Listens at a port of the kernel's choice."""
-    _kept[label] = socket.create_server((address, 0))
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    _kept[label] = socket.create_server((address, 0), family=family)
     return {"port": _kept[label].getsockname()[1]}
+
+
+def echo(label):
+    """Takes a connection to what listens, and sends back what comes first."""
+    listener = _kept[label]
+    listener.settimeout(LIMIT_S)
+    stream = listener.accept()[0]
+    stream.settimeout(LIMIT_S)
+    listener.close()
+    _kept[label] = stream
+    data = stream.recv(65536)
+    stream.sendall(data)
+    return {"data": data.decode(errors="replace")}
 
 
 def open_datagrams(label, address, port=PORT):

@@ -79,7 +79,25 @@ static int parse_policy(const char *document, struct pg_policy **ret_policy)
 	return pg_policy_parse(&source, 1, NULL, 0, PG_POLICY_BARE, ret_policy, &diagnostics);
 }
 
-/* create NAME POLICY PHASE OPTIONS [MEMBER...]; options: letters a (attach), p (apart), e (events)
+/* MEMBER@ADDRESS@ADDRESS...: cuts it after the member and adds its addresses. */
+static int take_addresses(char *word, size_t member, struct pg_environment_options *options,
+			  struct pg_member_address_of *addresses)
+{
+	char *save = NULL;
+
+	for (char *text = strtok_r(word, "@", &save); (text = strtok_r(NULL, "@", &save));) {
+		struct pg_member_address_of *address = &addresses[options->address_count++];
+
+		address->member = member;
+		if (pg_addr_parse(text, &address->addr))
+			return -EINVAL;
+	}
+	return 0;
+}
+
+/*
+ * create NAME POLICY PHASE OPTIONS [MEMBER[@ADDRESS...]...]
+ * options: letters a (attach), p (apart), e (events)
  */
 static int run_create(struct keeper *keeper, char **words, size_t count, struct pg_error *err)
 {
@@ -97,8 +115,12 @@ static int run_create(struct keeper *keeper, char **words, size_t count, struct 
 		.owner = 1234,
 		.note = "made",
 	};
+	struct pg_member_address_of addresses[WORDS_MAX];
 	int error = parse_policy(words[2], &policy);
 
+	options.addresses = addresses;
+	for (size_t i = 5; i < count && !error; i++)
+		error = take_addresses(words[i], i - 5, &options, addresses);
 	if (!error)
 		error = pg_phase_parse(words[3], &options.phase);
 	if (error)

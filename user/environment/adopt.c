@@ -65,6 +65,8 @@ static int read_all(struct pg_environment *environment, struct pg_kept *kept, st
 	error = adopt_content(environment, kept, err);
 	if (!error)
 		error = pg_places_adopt(environment, saved, err);
+	if (!error)
+		error = pg_member_addresses_recall(environment, err);
 	if (!error) {
 		environment->state_index = saved->state;
 		pg_step(PG_STEP_ADOPT_OPENED);
@@ -95,6 +97,8 @@ static int take_over(struct pg_environment *environment, struct pg_error *err)
 		error = pg_addresses_own(environment, err);
 	if (!error && environment->dns)
 		error = pg_dns_resume(environment->dns, err);
+	if (!error)
+		error = pg_member_addresses_start(environment, err);
 	return error;
 }
 

@@ -73,6 +73,8 @@ static bool is_forbidden(void *userdata, const struct pg_socket *socket)
 		return false;
 	if (passes_by_listener(environment, &socket->remote))
 		return true;
+	if (pg_member_addresses_have(environment, &socket->remote.addr))
+		return false;
 	if (socket->peer_found)
 		return !is_within(closing, socket);
 	return !pg_addr_is_loopback(&socket->remote.addr);
@@ -110,9 +112,8 @@ int pg_environment_close_forbidden(struct pg_environment *environment,
 		int error = run_pass(environment, &closed, err);
 
 		if (error)
-			return pg_error_prefix(err, "closing what the %s phase forbids",
-					       pg_phase_name(
-						       (enum pg_phase)environment->state.phase));
+			return pg_error_prefix(err, "closing what %s forbids",
+					       environment->record.name);
 		closing.passes++;
 		closing.closed += closed;
 		if (closed)

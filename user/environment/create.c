@@ -104,6 +104,8 @@ void pg_environment_set_flags(struct pg_environment *environment)
 	header->flags = PG_HEADER_CHECK_LO_SOURCE;
 	if (pg_place_count(environment) > 1 && !environment->settings.apart)
 		header->flags |= PG_HEADER_MEMBERS;
+	if (environment->member_addresses)
+		header->flags |= PG_HEADER_MEMBER_ADDRESSES;
 	if (environment->settings.attached)
 		header->flags |= PG_HEADER_ATTACHED;
 	if (environment->settings.report_denials)
@@ -123,6 +125,8 @@ static int prepare(struct pg_environment *environment, const struct pg_environme
 
 	if (!error)
 		error = pg_places_choose(environment, options, err);
+	if (!error)
+		error = pg_member_addresses_choose(environment, options, err);
 	if (!error)
 		error = take_settings(environment, options, err);
 	if (!error)
@@ -221,6 +225,8 @@ static int describe(struct pg_environment *environment, struct pg_error *err)
 	error = environment->dns ? pg_dns_start(environment->dns, err) : 0;
 	if (!error)
 		error = pg_addresses_own(environment, err);
+	if (!error)
+		error = pg_member_addresses_start(environment, err);
 	return error;
 }
 

@@ -43,6 +43,14 @@ struct pg_dns_settings {
 		.wildcard_per_minute = PG_BUDGET_PER_MINUTE, .addresses_max = PG_LEARNED_MAX, \
 	}
 
+/* An address that a runtime has given to a member in a network namespace of its own. */
+struct pg_member_address_of {
+	size_t member; /* by number */
+	struct pg_addr addr;
+};
+/* Of one Environment: some containers are in several networks, with both families. */
+#define PG_MEMBER_ADDRESSES_MAX 1024
+
 struct pg_environment_options {
 	/* Letters, digits, '-', '_' and '.'; NULL: "run-PID-RANDOM". */
 	const char *name;
@@ -61,6 +69,8 @@ struct pg_environment_options {
 	bool report_denials;
 	const struct pg_policy *policy; /* copied */
 	enum pg_phase phase;
+	const struct pg_member_address_of *addresses;
+	size_t address_count;
 	/*
 	 * For a policy with names: the trusted nameservers, asked from the caller's network
 	 * namespace, and the Environment's own (of its resolv.conf as it is now), asked from inside

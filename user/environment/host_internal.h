@@ -19,7 +19,8 @@ struct pg_source {
 	void *userdata;
 };
 
-struct pg_addresses; /* addresses.c */
+struct pg_addresses;	    /* addresses.c */
+struct pg_member_addresses; /* member_addresses.c */
 
 LIST_HEAD(pg_environment_list, pg_environment);
 
@@ -139,6 +140,7 @@ struct pg_environment {
 	struct pg_settings settings;
 	struct pg_place *places; /* as many as cgroups in the record */
 	/* As in the kernel. */
+	struct pg_member_addresses *member_addresses; /* NULL: none */
 	uint32_t state_index; /* 0: none yet */
 	struct pg_state_value state;
 	struct pg_header header; /* but for what differs by member */
@@ -223,6 +225,19 @@ int pg_self_probe_denied(const struct pg_environment *environment,
 			 struct pg_error *err) PG_MUST_CHECK;
 int pg_self_probe_in_force(const struct pg_environment *environment,
 			   struct pg_error *err) PG_MUST_CHECK;
+/* member_addresses.c */
+int pg_member_addresses_choose(struct pg_environment *environment,
+			       const struct pg_environment_options *options,
+			       struct pg_error *err) PG_MUST_CHECK;
+/* Of a kept Environment: as its record says. */
+int pg_member_addresses_recall(struct pg_environment *environment,
+			       struct pg_error *err) PG_MUST_CHECK;
+/* Makes them known to the kernel, and watches the members that have any. */
+int pg_member_addresses_start(struct pg_environment *environment,
+			      struct pg_error *err) PG_MUST_CHECK;
+bool pg_member_addresses_have(const struct pg_environment *environment, const struct pg_addr *addr);
+void pg_member_addresses_free(struct pg_environment *environment);
+
 
 /* spawn.c: a child of this process in the cgroup; runs function and exits with its result. */
 int pg_spawn_function(int cgroup_fd, int (*function)(void *userdata), void *userdata,

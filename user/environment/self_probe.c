@@ -208,7 +208,8 @@ int pg_self_probe_in_force(const struct pg_environment *environment, struct pg_e
 		attempts[count++] = (struct attempt){PROBE_CONNECT, inside->addr, true};
 	if (pg_content_slot(environment)->mode != PG_MODE_PUBLIC) {
 		attempts[count] = (struct attempt){.probe = PROBE_CONNECT, .allowed = false};
-		if (pg_address_set_find_outside(set, &attempts[count].addr))
+		if (pg_address_set_find_outside(set, &attempts[count].addr) &&
+		    !pg_member_addresses_have(environment, &attempts[count].addr))
 			count++;
 	}
 	return probe(environment, attempts, count, err);
