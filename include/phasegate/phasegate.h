@@ -134,13 +134,15 @@ PHASEGATE_CALL int phasegate_list(struct phasegate_client *client, char **ret_js
 PHASEGATE_CALL int phasegate_show(struct phasegate_client *client, const char *name,
 				  char **ret_json, struct phasegate_error **ret_error);
 
-#define PHASEGATE_ANY_GENERATION UINT64_MAX
+/* The first one of an Environment is 1. */
+#define PHASEGATE_ANY_GENERATION 0
 
+/* 0 and NULL are the agent's defaults, but for the first. */
 struct phasegate_set_phase {
-	const char *phase;
+	const char *phase;	      /* "setup", "run" or "verifier" */
 	uint64_t expected_generation; /* PHASEGATE_ANY_GENERATION: whatever is in force */
 	const char *survivors;	      /* "kill", "freeze", "refuse" or "allow"; NULL: "kill" */
-	uint64_t lease_seconds;	      /* 0: for good */
+	uint64_t lease_seconds;	      /* 0: for good; at most 31 days */
 	const char *lease_then;	      /* a phase or "deny"; NULL: setup if that is no wider */
 };
 
@@ -152,7 +154,11 @@ struct phasegate_change {
 	size_t survivors; /* processes of the run that were dealt with */
 };
 
-/* *ret_change and *ret_json (schema PhaseChange) may be NULL. */
+/*
+ * Puts a phase in force, then closes the connections that it does not allow; with
+ * expected_generation only if that is in force, or else the error generation_mismatch tells which
+ * is. *ret_change and *ret_json (schema PhaseChange) may be NULL.
+ */
 PHASEGATE_CALL int phasegate_set_phase(struct phasegate_client *client, const char *name,
 				       const struct phasegate_set_phase *wanted,
 				       struct phasegate_change *ret_change, char **ret_json,

@@ -154,6 +154,9 @@ class Env(AgentTest):
                 (("env", "phase", "a", "run", "--then", "deny"), "--then needs --lease"),
                 (("env", "create", "a"), "--policy FILE|JSON"),
                 (("env", "create", "a", "--policy", "{}", "--pid", "x"), "--pid is a number"),
+                (("env", "create", "a", "--policy", "{}", "--pid", "0"), "number from 1"),
+                (("env", "phase", "a", "run", "--lease", "0"), "--lease is a number from 1"),
+                (("env", "phase", "a", "run", "--expect-generation", "0"), "number from 1"),
                 (("env", "destroy", "a", "--kill", "--release"), "either --kill or --release"),
                 (("explain", "a"), "usage:"), (("verify", "a", "--bogus"), "no option --bogus")):
             self.assertIn(said, self.run_cli(*words, status=USAGE).stderr)

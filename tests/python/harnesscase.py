@@ -18,10 +18,10 @@ HARNESS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "taskharness.
 class HarnessTest(AgentTest):
     ENVIRONMENT = {}
 
-    def harness(self, *words):
+    def harness(self, *words, stdin=subprocess.DEVNULL):
         process = subprocess.Popen(
             dying_with_us(*self.lab.client.command(sys.executable, HARNESS, *words)),
-            stdout=subprocess.PIPE, text=True,
+            stdin=stdin, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": PACKAGE, "PHASEGATE_SOCKET": self.daemon.socket,
                  **self.ENVIRONMENT})
         started.add(process.pid)
@@ -29,7 +29,9 @@ class HarnessTest(AgentTest):
         def end():
             process.kill()
             process.wait()
-            process.stdout.close()
+            for file in (process.stdin, process.stdout):
+                if file:
+                    file.close()
 
         self.addCleanup(end)
         return process

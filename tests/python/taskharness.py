@@ -5,16 +5,20 @@ JSON what became of each. The test around it looks at what the servers have seen
     taskharness.py tasks TASK...   all at once
     taskharness.py hold CREATE LEASE COMMAND...   takes a phase, and stays in it
     taskharness.py take CREATE   takes over from one that has died, and destroys
+    taskharness.py cancelled PREFIX COUNT   cancels tasks at any moment, the last by its end
+    taskharness.py sidecar MEMBERS   does with the adapter what standard input says
 """
 
 import asyncio
 import contextlib
 import dataclasses
 import json
+import random
 import sys
 
 from phasegate import AsyncClient, Client
 from phasegate.provider import Container, Provider, Task
+from phasegate.sidecar import Sidecar
 
 
 async def run_tasks(tasks):
@@ -52,6 +56,31 @@ async def hold(create, lease, words):
             await asyncio.sleep(3600)
 
 
+async def cancelled(prefix, count):
+    client = AsyncClient()
+
+    async def one(name):
+        async with client.environment({"run_network_policy": "no-network"}, name) as environment:
+            async with environment.phase("run", lease=20):
+                await asyncio.sleep(3600)
+
+    async def end(task):
+        await asyncio.sleep(random.uniform(0, 1))
+        task.cancel()
+
+    # Every other one has a name that only the client knows.
+    tasks = [asyncio.ensure_future(one(f"{prefix}{i}" if i % 2 else None)) for i in range(count)]
+    await asyncio.gather(*map(end, tasks[:count * 3 // 4]))
+
+
+def drive_sidecar(members):
+    sidecar = Sidecar(members=members)
+    for line in sys.stdin:
+        method, *words = json.loads(line)
+        getattr(sidecar, method)(*words)
+        print("done", flush=True)
+
+
 def main():
     kind, *words = sys.argv[1:]
     if kind == "tasks":
@@ -60,6 +89,10 @@ def main():
         create, lease, *command = words
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(hold(json.loads(create), int(lease), command))
+    elif kind == "cancelled":
+        asyncio.run(cancelled(words[0], int(words[1])))
+    elif kind == "sidecar":
+        drive_sidecar(json.loads(words[0]))
     elif kind == "take":
         # The same request again finds the Environment of the harness that has died.
         environment = Client().create(**json.loads(words[0]))

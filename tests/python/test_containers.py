@@ -5,9 +5,11 @@ task lets the provider confine it and run the task's commands in it by `docker e
 
 import json
 import os
+import subprocess
 import time
 import unittest
 
+import vectors
 from dockerd import AVAILABLE, Dockerd
 from harness import main, token
 from harnesscase import HarnessTest
@@ -106,6 +108,32 @@ class Containers(HarnessTest):
         self.assertSeen(D4, verify)
         self.assertGreater(self.attempts(self.path("late")), 10)
         self.assertNotSeen(late)
+        self.assertNothingLeft()
+
+    def test_sidecar(self):
+        """One policy after another, with nothing set in the container, which ends with it."""
+        container = self.container()
+        agent = self.docker.probe(container)
+        self.addCleanup(agent.close)
+        process = self.harness("sidecar", json.dumps([{"container": container}]),
+                               stdin=subprocess.PIPE)
+
+        def do(*words):
+            process.stdin.write(json.dumps(words) + "\n")
+            process.stdin.flush()
+            self.assertEqual(process.stdout.readline(), "done\n")
+
+        do("start", "allowlist", [A4])
+        self.assert_reaches(agent, vectors.tcp, A4, PORT)
+        self.assert_denied(agent, vectors.tcp, D4, PORT)
+        self.assert_silent(D4)
+        do("set_policy", "no-network")
+        self.assert_denied(agent, vectors.tcp, A4, PORT)
+        self.assert_silent(A4, D4)
+        do("set_policy", "allowlist", [D4])
+        self.assert_reaches(agent, vectors.tcp, D4, PORT)
+        do("stop")
+        self.docker.call("wait", container)
         self.assertNothingLeft()
 
     def test_harness_is_killed(self):

@@ -118,6 +118,18 @@ class Tasks(HarnessTest):
         self.assertIn(f"{task['name']}-verifier", created)
         self.assertNothingLeft()
 
+    def test_cancelled_at_any_moment(self):
+        """Whatever was under way, no Environment is left."""
+        cursor = self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
+        process = self.harness("cancelled", self.name("cancelled"), "40")
+        process.communicate(timeout=2 * LIMIT)
+        self.assertEqual(process.returncode, 0)
+        self.assertNothingLeft()
+        kinds = [e["event"] for e in self.daemon.call("GET", f"/v1/events?cursor={cursor}").body]
+        self.assertGreater(kinds.count("created"), 10)
+        self.assertGreater(kinds.count("phase"), 10)
+        self.assertEqual(kinds.count("created"), kinds.count("destroyed"))
+
     def test_policy_at_fault(self):
         task = {"name": self.name("wrong"), "run": ["true"],
                 "run_network_policy": allowlist("https://example.com/")}

@@ -57,8 +57,8 @@ int pg_agent_number(const char *option, const char *value, uint64_t max, uint64_
 
 	errno = 0;
 	number = strtoull(value, &end, 10);
-	if (*value < '0' || *value > '9' || *end || errno || number > max)
-		return pg_fail(err, -EINVAL, "%s is a number from 0 to %" PRIu64 ", not \"%s\"",
+	if (*value < '0' || *value > '9' || *end || errno || number == 0 || number > max)
+		return pg_fail(err, -EINVAL, "%s is a number from 1 to %" PRIu64 ", not \"%s\"",
 			       option, max, value);
 	*ret_number = number;
 	return 0;

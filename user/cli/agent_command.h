@@ -74,6 +74,7 @@ void pg_agent_survivors(FILE *out, const struct pg_json_value *array);
 /* The words of an option; -EINVAL: it is none of them. words end with NULL. */
 int pg_agent_word(const char *option, const char *value, const char *const *words,
 		  const char **ret_word, struct pg_error *err) PG_MUST_CHECK;
+/* From 1 on. */
 int pg_agent_number(const char *option, const char *value, uint64_t max, uint64_t *ret_number,
 		    struct pg_error *err) PG_MUST_CHECK;
 

@@ -59,8 +59,6 @@ static int add_pid(struct create *create, const char *value, struct pg_error *er
 	struct phasegate_member member = {0};
 	int error = pg_agent_number("--pid", value, INT32_MAX, &member.pid, err);
 
-	if (!error && member.pid == 0)
-		error = pg_fail(err, -EINVAL, "--pid is the number of a process");
 	return error ? error : add_member(create, member, err);
 }
 
