@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/sched.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -15,20 +13,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "base/fork.h"
 #include "base/wait.h"
 #include "steps.h"
-
-/* fork() into the cgroup: the child's first instruction is confined already (Linux 5.7). */
-static pid_t fork_into(int cgroup_fd)
-{
-	struct clone_args arguments = {
-		.flags = CLONE_INTO_CGROUP,
-		.exit_signal = SIGCHLD,
-		.cgroup = (__u64)cgroup_fd,
-	};
-
-	return (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
-}
 
 /* In the child: no signal blocked (the parent waits for them by descriptor), death with the parent.
  */
@@ -47,10 +34,10 @@ int pg_spawn_function(int cgroup_fd, int (*function)(void *userdata), void *user
 		      pid_t *ret_pid, struct pg_error *err)
 {
 	const pid_t parent = getpid();
-	pid_t pid = fork_into(cgroup_fd);
+	pid_t pid = pg_fork_into(cgroup_fd, -1);
 
 	if (pid < 0)
-		return pg_fail_errno(err, -errno, "starting a process in the cgroup");
+		return pg_fail_errno(err, pid, "starting a process in the cgroup");
 	if (!pid) {
 		prepare_child(parent);
 		_exit(function(userdata));
@@ -135,9 +122,9 @@ int pg_environment_spawn(struct pg_environment *environment, struct pg_spawn *sp
 		return pg_fail_errno(err, -errno, "making a pipe to the command");
 	read_fd = pipe_fds[0];
 	write_fd = pipe_fds[1];
-	pid = fork_into(cgroup_fd);
+	pid = pg_fork_into(cgroup_fd, environment->host->interrupt_fd);
 	if (pid < 0)
-		return pg_fail_errno(err, -errno, "starting a process in the cgroup %s/%s",
+		return pg_fail_errno(err, pid, "starting a process in the cgroup %s/%s",
 				     pg_place_path(environment, 0), spawn->cgroup);
 	if (!pid) {
 		prepare_child(parent);

@@ -4,13 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#include "base/fork.h"
 
 /* Times 1 ms: how long the kernel may take to let a cgroup go after its last process. */
 #define REMOVE_TRIES 200
@@ -62,19 +62,14 @@ void pg_scratch_remove(struct pg_scratch *scratch)
 
 int pg_scratch_run(const struct pg_scratch *scratch, int (*action)(void), int *ret_status)
 {
-	struct clone_args args = {
-		.flags = CLONE_INTO_CGROUP,
-		.exit_signal = SIGCHLD,
-		.cgroup = (uint64_t)scratch->fd,
-	};
+	pid_t pid = pg_fork_into(scratch->fd, -1);
 	int status;
-	long pid = syscall(SYS_clone3, &args, sizeof(args));
 
 	if (pid < 0)
-		return -errno;
+		return pid;
 	if (pid == 0)
 		_exit(action());
-	while (waitpid((pid_t)pid, &status, 0) < 0)
+	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
 	*ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
