@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "phases.h"
 #include "privileges.h"
 #include "server.h"
@@ -117,6 +118,31 @@ static void on_denied(void *userdata, struct pg_environment *environment,
 	pg_agent_close_event(agent, &json, pg_environment_owner(environment), name);
 }
 
+static const char *const refusals[] = {
+#define PG_X(symbol, name) [PG_REFUSAL_##symbol] = name,
+	PG_REFUSALS(PG_X)
+#undef PG_X
+};
+
+/* A name that has no answer is never connected to: this is all that is seen of it. */
+static void on_refused(void *userdata, struct pg_environment *environment, const char *host,
+		       enum pg_refusal refusal)
+{
+	const char *name = pg_environment_name(environment);
+	struct pg_agent *agent = userdata;
+	/* It goes to terminals. */
+	pg_autofree char *printable = pg_text_printable(host, strlen(host), 255);
+	struct pg_json_writer json;
+
+	if (!pg_agent_open_event(agent, &json, "denied", name))
+		return;
+	pg_json_write_string(&json, "phase", pg_phase_name(pg_environment_phase(environment)));
+	pg_json_write_number(&json, "generation", pg_environment_generation(environment));
+	pg_json_write_string(&json, "reason", refusals[refusal]);
+	pg_json_write_string(&json, "host", printable);
+	pg_agent_close_event(agent, &json, pg_environment_owner(environment), name);
+}
+
 static int on_host(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct pg_agent *agent = userdata;
@@ -140,6 +166,7 @@ static int open_host(struct pg_agent *agent, struct pg_error *err)
 	const struct pg_host_options options = {
 		.warning = on_warning,
 		.denied = on_denied,
+		.refused = on_refused,
 		.userdata = agent,
 		.interrupt_fd = -1,
 		.names_wait_ms = NAMES_WAIT_MS,
@@ -173,6 +200,7 @@ static int adopt(struct pg_agent *agent, const char *name, struct pg_error *err)
 		free(managed);
 		return error;
 	}
+	pg_environment_tidy_inside(managed->environment);
 	LIST_INSERT_HEAD(&agent->environments, managed, link);
 	agent->environment_count++;
 	return 0;

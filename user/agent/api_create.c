@@ -58,7 +58,16 @@ static void answer(const struct pg_managed *managed, unsigned int status, struct
 	pg_reply_close(reply);
 }
 
-/* The same request again is the same Environment. */
+/* A member that was started anew is in another cgroup, also if that has the same path. */
+static const char *find_gone(const struct pg_environment *environment)
+{
+	for (size_t i = 0; i < pg_environment_member_count(environment); i++)
+		if (pg_environment_member_gone(environment, i))
+			return pg_environment_member(environment, i);
+	return NULL;
+}
+
+/* The same request again is the same Environment, unless that does not confine its members. */
 static void answer_existing(const struct pg_request *request, const struct pg_managed *managed,
 			    const struct pg_create_request *wanted, struct pg_reply *reply)
 {
@@ -69,18 +78,22 @@ static void answer_existing(const struct pg_request *request, const struct pg_ma
 	else if (managed->note.digest != wanted->digest)
 		pg_reply_error(reply, PG_API_ENVIRONMENT_EXISTS, wanted->name, NULL,
 			       "an Environment of this name was created with another request");
+	else if (find_gone(managed->environment))
+		pg_reply_error(reply, PG_API_ENVIRONMENT_EXISTS, wanted->name,
+			       "destroy it, then create it again",
+			       "the Environment's member %s is gone, so it does not confine what is"
+			       " there now",
+			       find_gone(managed->environment));
 	else
 		answer(managed, 200, reply);
 }
 
-/* Read at each create, since the host's may change. */
+/* Read at each create, since the host's may change. A policy without names may get some later. */
 static int find_resolvers(struct pg_agent *agent, struct creation *creation, struct pg_reply *reply)
 {
 	const struct pg_config *config = agent->config;
 	struct pg_error err = {};
 
-	if (!pg_policy_has_names(creation->wanted.input.policy))
-		return 0;
 	creation->resolver_count = config->resolver_count;
 	memcpy(creation->resolvers, config->resolvers, sizeof(config->resolvers));
 	pg_containers_resolvers(agent, &creation->members, creation->own_resolvers,
@@ -88,7 +101,7 @@ static int find_resolvers(struct pg_agent *agent, struct creation *creation, str
 	if (creation->resolver_count > 0 ||
 	    pg_resolv_conf_read(NULL, creation->resolvers, PG_NAMESERVERS_MAX,
 				&creation->resolver_count, &err) == 0 ||
-	    creation->own_resolver_count > 0)
+	    creation->own_resolver_count > 0 || !pg_policy_has_names(creation->wanted.input.policy))
 		return 0;
 	return pg_reply_error(reply, PG_API_NO_RESOLVER, "/policy", NULL,
 			      "the policy has host names: %s", err.text);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "describe.h"
 #include "request.h"
+#include "verify.h"
 
 void pg_api_list(struct pg_agent *agent, const struct pg_request *request, struct pg_reply *reply)
 {
@@ -98,6 +99,8 @@ void pg_api_destroy(struct pg_agent *agent, const struct pg_request *request,
 		return;
 	}
 	owner = pg_environment_owner(managed->environment);
+	pg_verifications_stop(agent, managed->environment);
+	pg_environment_tidy_inside(managed->environment);
 	error = pg_environment_destroy(managed->environment, how, &err);
 	if (error == -EBUSY) {
 		pg_reply_error(reply, PG_API_ENVIRONMENT_POPULATED, request->name, NULL, "%s",

@@ -59,6 +59,18 @@ static void report(struct pg_agent *agent, const struct pg_environment *environm
 			     pg_environment_name(environment));
 }
 
+/* They are chosen when it is created. */
+static int check_resolvers(const struct pg_environment *environment, const struct wanted *wanted,
+			   const char *name, struct pg_reply *reply)
+{
+	if (!pg_policy_has_names(wanted->input.policy) || pg_environment_has_resolvers(environment))
+		return 0;
+	return pg_reply_error(reply, PG_API_NO_RESOLVER, "/policy", NULL,
+			      "the policy has host names, and there was no nameserver when %s was"
+			      " created",
+			      name);
+}
+
 static void update(struct pg_agent *agent, const struct pg_request *request,
 		   struct pg_managed *managed, const struct wanted *wanted, struct pg_reply *reply)
 {
@@ -102,6 +114,7 @@ void pg_api_policy(struct pg_agent *agent, const struct pg_request *request, str
 		pg_policy_input_refuse(&wanted.input, reply);
 	else if (pg_check_generation(managed, wanted.expected_generation, reply) == 0 &&
 		 pg_quota_check(agent, pg_environment_owner(managed->environment), managed,
-				wanted.input.policy, request->name, reply) == 0)
+				wanted.input.policy, request->name, reply) == 0 &&
+		 check_resolvers(managed->environment, &wanted, request->name, reply) == 0)
 		update(agent, request, managed, &wanted, reply);
 }

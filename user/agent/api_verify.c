@@ -171,6 +171,13 @@ void pg_api_verify(struct pg_agent *agent, const struct pg_request *request, str
 	struct pg_verification *verification = pg_verification_find(agent, *request->resume);
 	struct pg_json_writer *json;
 
+	/* Meanwhile it was destroyed, and another has its name. */
+	if (managed && verification &&
+	    verification->environment_id != pg_environment_id(managed->environment)) {
+		managed = NULL;
+		pg_reply_error(reply, PG_API_ENVIRONMENT_NOT_FOUND, request->name, NULL,
+			       "the Environment was destroyed meanwhile");
+	}
 	if (managed && !verification && !*request->resume) {
 		start(agent, request, managed, reply);
 		return;

@@ -87,6 +87,7 @@ static void write_counters(const struct pg_environment *environment, struct pg_j
 		pg_json_write_number(json, reasons[i], counters.reason[i]);
 	pg_json_write_close(json, '}');
 	pg_json_write_number(json, "events_lost", counters.events_lost);
+	pg_json_write_number(json, "events_suppressed", counters.events_suppressed);
 	pg_json_write_number(json, "flows_refused", counters.flows_refused);
 	pg_json_write_close(json, '}');
 }
@@ -111,6 +112,7 @@ static void write_dns(const struct pg_environment *environment, struct pg_json_w
 #define PG_X(field) pg_json_write_number(json, #field, stats.field);
 	DNS_COUNTS(PG_X)
 #undef PG_X
+	pg_json_write_number(json, "unreported", pg_environment_refusals_unreported(environment));
 	pg_json_write_close(json, '}');
 }
 

@@ -57,6 +57,24 @@ static uint64_t count_denied(const struct pg_environment *environment)
 	return counters.verdict[PG_COUNT_CONNECT][PG_DENY];
 }
 
+static void finish(struct pg_verification *verification)
+{
+	pg_environment_leave_inside(environment_of(verification), &verification->inside);
+	verification->done = true;
+	sd_event_source_set_enabled(verification->source, SD_EVENT_OFF);
+	pg_server_notify(verification->agent->server);
+}
+
+void pg_verifications_stop(struct pg_agent *agent, const struct pg_environment *environment)
+{
+	struct pg_verification *verification;
+
+	LIST_FOREACH (verification, &agent->verifications, link)
+		if (!verification->done &&
+		    verification->environment_id == pg_environment_id(environment))
+			finish(verification);
+}
+
 /* The child has said what it has seen, or has ended without. */
 static int on_outcome(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
@@ -69,10 +87,7 @@ static int on_outcome(sd_event_source *source, int fd, uint32_t events, void *us
 	/* Denials that the child has met are in the ring already. */
 	if (pg_host_process(verification->agent->host, &err) < 0)
 		pg_log_error("%s", err.text);
-	pg_environment_leave_inside(environment_of(verification), &verification->inside);
-	verification->done = true;
-	sd_event_source_set_enabled(source, SD_EVENT_OFF);
-	pg_server_notify(verification->agent->server);
+	finish(verification);
 	return 0;
 }
 

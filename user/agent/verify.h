@@ -70,6 +70,8 @@ int pg_verification_start(struct pg_agent *agent, struct pg_managed *managed,
 struct pg_verification *pg_verification_find(struct pg_agent *agent, uint64_t number);
 void pg_verification_end(struct pg_verification *verification);
 void pg_verifications_clear(struct pg_agent *agent);
+/* Nothing more is tried in the Environment: it is about to be destroyed. */
+void pg_verifications_stop(struct pg_agent *agent, const struct pg_environment *environment);
 /* A denial was reported. */
 void pg_verifications_denied(struct pg_agent *agent, const struct pg_event *event);
 

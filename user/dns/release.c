@@ -26,6 +26,16 @@ void pg_resolver_reply(struct pg_resolver *resolver, const struct pg_asking *ask
 	resolver->hooks.reply(asking->owner, &asking->peer, resolver->reply, size);
 }
 
+static void tell(const struct pg_resolver *resolver, const struct pg_asking *asking,
+		 enum pg_refusal refusal)
+{
+	const struct pg_dns_query *query = &asking->query;
+
+	if (resolver->hooks.refused)
+		resolver->hooks.refused(resolver->hooks.userdata,
+					query->has_text ? query->text : "", refusal);
+}
+
 void pg_resolver_refuse(struct pg_resolver *resolver, const struct pg_asking *asking,
 			enum pg_decision decision)
 {
@@ -35,6 +45,7 @@ void pg_resolver_refuse(struct pg_resolver *resolver, const struct pg_asking *as
 	case PG_DECISION_FORWARD:
 	case PG_DECISION_DENY_NAME:
 		resolver->stats.denied++;
+		tell(resolver, asking, PG_REFUSAL_NAME);
 		reply.rcode = ns_r_refused;
 		if (resolver->denial == PG_DENIAL_NXDOMAIN) {
 			reply.rcode = ns_r_nxdomain;
@@ -44,6 +55,7 @@ void pg_resolver_refuse(struct pg_resolver *resolver, const struct pg_asking *as
 		break;
 	case PG_DECISION_DENY_TYPE:
 		resolver->stats.denied++;
+		tell(resolver, asking, PG_REFUSAL_TYPE);
 		reply.rcode = ns_r_noerror;
 		reply.negative_ttl = PG_REPLY_DENIED_TTL_S;
 		reply.ede_text =
@@ -52,6 +64,7 @@ void pg_resolver_refuse(struct pg_resolver *resolver, const struct pg_asking *as
 	case PG_DECISION_OVER_BUDGET:
 		/* Not "no such name": in a minute it may be asked. */
 		resolver->stats.overload++;
+		tell(resolver, asking, PG_REFUSAL_BUDGET);
 		reply.rcode = ns_r_servfail;
 		reply.ede_text = "phasegate: too many names a minute under one wildcard";
 		break;

@@ -45,6 +45,18 @@ enum pg_denial {
 	PG_DENIAL_REFUSED,
 };
 
+/* X(symbol, name): why a query was refused. Names are stable: they appear in events. */
+#define PG_REFUSALS(X) \
+	X(NAME, "name-not-allowed") \
+	X(TYPE, "type-not-allowed") /* of record, for a name that is allowed */ \
+	X(BUDGET, "name-budget")    /* of names under one wildcard, in this minute */
+
+enum pg_refusal {
+#define PG_X(symbol, name) PG_REFUSAL_##symbol,
+	PG_REFUSALS(PG_X)
+#undef PG_X
+};
+
 /* Where a query came from: a UDP address, or a TCP connection of the listener. */
 struct pg_peer {
 	uint64_t connection; /* 0: UDP */
@@ -77,6 +89,8 @@ struct pg_resolver_hooks {
 	 * it can forge answers. A negative errno means that it is not used. NULL: as they are made.
 	 */
 	int (*prepare_socket)(void *userdata, int fd, struct pg_error *err);
+	/* A query for the name ("": it has none as text) was refused. May be NULL. */
+	void (*refused)(void *userdata, const char *name, enum pg_refusal refusal);
 	void *userdata;
 };
 

@@ -107,6 +107,24 @@ static int process_resolver(void *userdata, struct pg_error *err)
 	return pg_resolver_process(dns->resolver, err);
 }
 
+static void note_refused(void *userdata, const char *name, enum pg_refusal refusal)
+{
+	struct pg_dns *dns = userdata;
+	struct pg_environment *environment = dns->environment;
+	const struct pg_host *host = environment->host;
+	const uint64_t second = pg_monotonic_ns() / PG_NSEC_PER_SEC;
+
+	if (!host->refused || !environment->settings.report_denials)
+		return;
+	if (second != dns->refusals_second)
+		dns->refusals = 0;
+	dns->refusals_second = second;
+	if (dns->refusals++ < PG_REFUSALS_PER_S)
+		host->refused(host->userdata, environment, name, refusal);
+	else
+		dns->refusals_unreported++;
+}
+
 static int start_resolver(struct pg_dns *dns, struct pg_error *err)
 {
 	const struct pg_settings *settings = &dns->environment->settings;
@@ -117,6 +135,7 @@ static int start_resolver(struct pg_dns *dns, struct pg_error *err)
 		.generation = generation,
 		.reply = reply,
 		.prepare_socket = hide_socket,
+		.refused = note_refused,
 		.userdata = dns,
 	};
 	int error;
@@ -347,6 +366,11 @@ void pg_dns_destroy(struct pg_environment *environment, bool keep)
 		pg_dns_forget(host->kernel, environment->header.env_id);
 	free(dns);
 	environment->dns = NULL;
+}
+
+uint64_t pg_environment_refusals_unreported(const struct pg_environment *environment)
+{
+	return environment->dns ? environment->dns->refusals_unreported : 0;
 }
 
 struct pg_resolver_stats pg_environment_dns_stats(const struct pg_environment *environment)

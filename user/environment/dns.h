@@ -104,6 +104,9 @@ struct pg_dns {
 	unsigned int told_unlearnable, told_shared, told_draining; /* messages so far */
 	uint32_t told_full[PG_DNS_MESSAGES_MAX];		   /* owners */
 	unsigned int told_full_count;
+	/* Refused queries: reported in the second, and not reported at all. */
+	uint64_t refusals_second, refusals_unreported;
+	unsigned int refusals;
 };
 
 /* Sets environment->dns. Before the cgroups exist: nothing is asked or served yet. */

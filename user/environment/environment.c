@@ -231,6 +231,18 @@ uint64_t pg_environment_member_id(const struct pg_environment *environment, size
 	return environment->places[index].id;
 }
 
+bool pg_environment_member_gone(const struct pg_environment *environment, size_t index)
+{
+	return pg_place_is_gone(&environment->places[index]);
+}
+
+bool pg_environment_has_resolvers(const struct pg_environment *environment)
+{
+	const struct pg_settings *settings = &environment->settings;
+
+	return settings->resolver_count + settings->own_resolver_count > 0;
+}
+
 bool pg_environment_made(const struct pg_environment *environment)
 {
 	return environment->record.made;

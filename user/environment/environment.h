@@ -204,6 +204,8 @@ int pg_environment_enter(struct pg_environment *environment, int (*function)(voi
 			 struct pg_error *err) PG_MUST_CHECK;
 /* environment NULL: it has been destroyed meanwhile. */
 void pg_environment_leave_inside(struct pg_environment *environment, struct pg_inside *inside);
+/* Removes what children of an owner that was killed have left, unless they are still about to end. */
+void pg_environment_tidy_inside(struct pg_environment *environment);
 
 /* Kills every process of the Environment and waits for their end. */
 int pg_environment_kill(struct pg_environment *environment, size_t *ret_killed,
@@ -256,12 +258,18 @@ int pg_environment_counters(const struct pg_environment *environment,
 
 /* What the resolver in the path has done; all zero if the policy has no names. */
 struct pg_resolver_stats pg_environment_dns_stats(const struct pg_environment *environment);
+/* Refused queries that were too many to be reported. */
+uint64_t pg_environment_refusals_unreported(const struct pg_environment *environment);
 
 const char *pg_environment_name(const struct pg_environment *environment);
 size_t pg_environment_member_count(const struct pg_environment *environment);
 /* Absolute path of a member below the cgroup2 mount, and its cgroup id. */
 const char *pg_environment_member(const struct pg_environment *environment, size_t index);
 uint64_t pg_environment_member_id(const struct pg_environment *environment, size_t index);
+/* It was removed: whatever has its path now is not confined by the Environment. */
+bool pg_environment_member_gone(const struct pg_environment *environment, size_t index);
+/* Whether there is anybody to ask, should its policy have names. */
+bool pg_environment_has_resolvers(const struct pg_environment *environment);
 /* The cgroup was made with the Environment, and ends with it. */
 bool pg_environment_made(const struct pg_environment *environment);
 /* The first member's cgroup id. */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "dns/resolver.h"
 #include "kernel/kernel.h"
 #include "net/prefix.h"
 #include "record.h"
@@ -24,13 +25,21 @@ typedef void (*pg_warning)(void *userdata, const char *code, const char *message
 typedef void (*pg_denied)(void *userdata, struct pg_environment *environment,
 			  const struct pg_event *event);
 
+/* Receives names that the Environment asked for in vain, if it asked for its denials. At most
+ * PG_REFUSALS_PER_S of each; the others are counted. */
+typedef void (*pg_refused)(void *userdata, struct pg_environment *environment, const char *name,
+			   enum pg_refusal refusal);
+/* A person reads them; a flood would push out the events of others. */
+#define PG_REFUSALS_PER_S 100
+
 /* Where an agent pins, as a rule. */
 #define PG_PINS_DEFAULT PG_PIN_ROOT "/+agent"
 
 struct pg_host_options {
 	pg_warning warning; /* may be NULL */
 	pg_denied denied;   /* may be NULL */
-	void *userdata;	    /* of both */
+	pg_refused refused; /* may be NULL */
+	void *userdata;	    /* of all of them */
 	/* When it is readable, waits of pg_host_open(), of pg_environment_create(), _update() and
 	 * _spawn() end with -ECANCELED. It stays the caller's. -1: none. */
 	int interrupt_fd;

@@ -54,6 +54,7 @@ struct pg_host {
 	struct pg_environment_list environments;
 	pg_warning warning;
 	pg_denied denied;
+	pg_refused refused;
 	void *userdata;
 	char *parent; /* of the cgroups that are made, below the cgroup2 mount */
 	/* Of hosts that keep Environments. */

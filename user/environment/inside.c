@@ -9,7 +9,11 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/file.h"
 #include "members.h"
+
+/* Of the names of cgroups: "verify-0123cdef". */
+#define STEM "verify"
 
 struct entering {
 	int netns_fd; /* -1: stays in this process's */
@@ -41,8 +45,8 @@ int pg_environment_enter(struct pg_environment *environment, int (*function)(voi
 		entering.netns_fd = members.namespaces[0].fd;
 	/* One of its own: the member's may have controllers for those below it, and then no
 	 * process can be in it. */
-	error = pg_spawn_cgroup(environment, "verify", inside.cgroup, sizeof(inside.cgroup),
-				&cgroup_fd, err);
+	error = pg_spawn_cgroup(environment, STEM, inside.cgroup, sizeof(inside.cgroup), &cgroup_fd,
+				err);
 	if (error)
 		return error;
 	error = pg_spawn_function(cgroup_fd, enter, &entering, &inside.pid, err);
@@ -64,4 +68,24 @@ void pg_environment_leave_inside(struct pg_environment *environment, struct pg_i
 	inside->pid = -1;
 	if (environment && environment->places[0].fd >= 0)
 		unlinkat(environment->places[0].fd, inside->cgroup, AT_REMOVEDIR);
+}
+
+static bool is_inside(const char *name)
+{
+	static const char start[] = STEM "-";
+
+	return strncmp(name, start, strlen(start)) == 0 &&
+	       strspn(name + strlen(start), "0123456789abcdef") == 8 && !name[strlen(start) + 8];
+}
+
+void pg_environment_tidy_inside(struct pg_environment *environment)
+{
+	pg_autoclosedir DIR *dir =
+		environment->places[0].fd < 0 ? NULL : pg_dir_reopen(environment->places[0].fd);
+	const struct dirent *entry;
+
+	/* One of that name that is somebody else's has somebody in it, or was made for nothing. */
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_type == DT_DIR && is_inside(entry->d_name))
+			unlinkat(environment->places[0].fd, entry->d_name, AT_REMOVEDIR);
 }

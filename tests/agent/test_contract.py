@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/openapi.yaml promises and no other test holds the agent to."""
+
+import os
+import resource
+import socket
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import cgroups
+from agentcase import AgentTest
+from daemon import UnixConnection, directory_of, read_reply
+from fakeruntime import FakeRuntime
+from harness import main
+from lab import A4, D4
+from phasegate import NO_NETWORK, PUBLIC, allowlist
+from recorder import PORT
+
+ASK = textwrap.dedent("""
+    import socket, struct, sys
+    for name in sys.argv[1:]:
+        labels = b"".join(bytes([len(one)]) + one for one in name.encode().split(b"."))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.settimeout(20)
+            client.connect(("127.0.0.53", 53))
+            client.send(b"ab\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0" + labels + b"\\0\\0\\x01\\0\\x01")
+            print(client.recv(4096)[3] & 15)
+""")
+
+
+def now(daemon):
+    return daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
+
+
+class Silent(AgentTest):
+    """Nameservers and runtimes that say nothing, or what they should not."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.runtime = FakeRuntime()
+        cls.nameserver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        cls.addClassCleanup(cls.nameserver.close)
+        cls.nameserver.bind(("127.0.0.1", 0))
+        cls.SETTINGS = {"docker_socket": cls.runtime.path, "podman_socket": "/no/such",
+                        "containerd_state": "/no/such",
+                        "resolvers": ["127.0.0.1:%d" % cls.nameserver.getsockname()[1]]}
+        super().setUpClass()
+        cls.addClassCleanup(cls.runtime.close)
+
+    def ask(self, made, *names):
+        """Codes of the replies."""
+        process = self.start_in(directory_of(made), *self.lab.client.command(
+            sys.executable, "-I", "-c", ASK, *names), stdout=subprocess.PIPE)
+        output, _ = process.communicate(timeout=60)
+        return [int(line) for line in output.split()]
+
+    def denials(self, made, cursor, count):
+        found = []
+        while len(found) < count:
+            lines = self.daemon.call("GET", f"/v1/events?cursor={cursor}&follow=1"
+                                     f"&environment={made['name']}").body
+            self.assertGreater(len(lines), 1, found)
+            cursor = lines[-1]["cursor"]
+            found += [line for line in lines if line["event"] == "denied"]
+        return found
+
+    def test_names_that_are_denied(self):
+        """Nobody connects to what has no address: an event tells of the name."""
+        made = self.create({"network_policy": allowlist("ok.example")})
+        cursor = now(self.daemon)
+        self.assertEqual(self.ask(made, "evil.example", "x.ok.example", "EVIL.example"), [3, 3, 3])
+        events = self.denials(made, cursor, 3)
+        self.assertEqual([(e["reason"], e["host"], e["phase"], e["generation"]) for e in events],
+                         [("name-not-allowed", name, "setup", 1)
+                          for name in ("evil.example", "x.ok.example", "evil.example")])
+        quiet = self.create({"network_policy": allowlist("ok.example")}, report_denials=False)
+        cursor = now(self.daemon)
+        self.assertEqual(self.ask(quiet, "evil.example"), [3])
+        lines = self.daemon.call("GET", f"/v1/events?cursor={cursor}"
+                                 f"&environment={quiet['name']}").body
+        self.assertEqual([e["event"] for e in lines], ["cursor"])
+
+    def test_names_come_with_an_update(self):
+        made = self.create({"network_policy": NO_NETWORK})
+        reply = self.daemon.call("PUT", f"/v1/environments/{made['name']}/policy",
+                                 {"policy": {"network_policy": allowlist("ok.example")}})
+        self.assertEqual((reply.status, reply["generation"]), (200, 2), reply)
+        self.assertEqual(self.ask(made, "evil.example"), [3])
+
+    def test_too_many_names(self):
+        """A part is reported, the rest counted; nothing gets lost."""
+        made = self.create({"network_policy": allowlist("ok.example")})
+        cursor = now(self.daemon)
+        names = [f"n{i}.evil.example" for i in range(400)]
+        self.assertEqual(self.ask(made, *names), [3] * len(names))
+        shown = self.daemon.show(made["name"])["dns"]
+        self.assertEqual(shown["denied"], len(names))
+        reported = len(names) - shown["unreported"]
+        self.assertEqual([e["host"] for e in self.denials(made, cursor, reported)][:50],
+                         names[:50])
+
+    def test_container_without_a_cgroup_of_its_own(self):
+        # As with --cgroupns=host --cgroup-parent=/, where there is none.
+        with open("/proc/1/cgroup", encoding="ascii") as file:
+            if "0::/\n" not in file.read():
+                self.skipTest("process 1 is not in the root cgroup")
+        self.runtime.add_container("rootless", 1)
+        reply = self.daemon.create(self.name(), policy={}, members=[{"container": "rootless"}])
+        self.assertCode(reply, "container_unsupported", "no cgroup of its own")
+        self.assertEqual(reply["object"], "/members/0")
+
+    def test_container_that_has_ended(self):
+        self.runtime.add_container("gone", 4194304)
+        reply = self.daemon.create(self.name(), policy={}, members=[{"container": "gone"}])
+        self.assertCode(reply, "container_not_running")
+
+    def test_runtime_that_talks_nonsense(self):
+        for answer in ((200, []), (200, {}), (200, {"Id": 3}), (500, {}), (204, {})):
+            self.runtime.answers["/containers/odd/json"] = answer
+            reply = self.daemon.create(self.name(), policy={}, members=[{"container": "odd"}])
+            self.assertCode(reply, "runtime_unavailable")
+
+    def test_container_that_was_started_anew(self):
+        """The same request is not answered with an Environment that confines nobody any more."""
+        cgroup = self.make_cgroup("c")
+        directory = cgroups.path_of(cgroup)
+        first = self.start_in(directory, "sleep", "1000")
+        self.wait_in(directory, first.pid)
+        self.runtime.add_container("task", first.pid)
+        name = self.name()
+        body = {"policy": {"network_policy": NO_NETWORK}, "members": [{"container": "task"}]}
+        self.assertEqual(self.daemon.create(name, **body).status, 201)
+        self.assertEqual(self.daemon.create(name, **body).status, 200)
+        first.kill()
+        first.wait()
+        cgroups.remove(directory, "cgroup2")
+        directory = cgroups.path_of(self.make_cgroup("c"))
+        second = self.start_in(directory, "sleep", "1000")
+        self.wait_in(directory, second.pid)
+        self.runtime.add_container("task", second.pid)
+        reply = self.daemon.create(name, **body)
+        if reply.status == 200:
+            # The agent has noticed, and confines the new one.
+            self.assertEqual(reply["members"][0]["id"], os.stat(directory).st_ino)
+            return
+        self.assertCode(reply, "environment_exists", "is gone")
+        self.assertEqual(self.daemon.destroy(name, "refuse").status, 200)
+        made = self.daemon.create(name, **body)
+        self.assertEqual((made.status, directory_of(made.body)), (201, directory))
+
+
+class NoResolver(AgentTest):
+    def test_names_without_anybody_to_ask(self):
+        script = "mount --bind /dev/null /etc/resolv.conf && exec \"$@\""
+        # The same lab, an agent that sees an empty file.
+        self.daemon.stop()
+        command = self.lab.client.command
+        self.lab.client.command = lambda *words: command(
+            "unshare", "--mount", "sh", "-c", script, "sh", *words)
+        try:
+            self.daemon.start()
+        finally:
+            self.lab.client.command = command
+        reply = self.daemon.create(self.name(), policy={"network_policy": allowlist("a.example")})
+        self.assertCode(reply, "no_resolver")
+        capabilities = self.daemon.call("GET", "/v1/capabilities")
+        self.assertEqual((capabilities["hostnames"], capabilities["wildcards"]), (False, False))
+        made = self.create({"network_policy": allowlist(A4)})
+        reply = self.daemon.call("PUT", f"/v1/environments/{made['name']}/policy",
+                                 {"policy": {"network_policy": allowlist("a.example")}})
+        self.assertCode(reply, "no_resolver")
+        self.assertEqual(self.daemon.show(made["name"])["generation"], 1)
+
+
+class Verify(AgentTest):
+    def verify(self, made, **body):
+        return self.daemon.call("POST", f"/v1/environments/{made['name']}/verify", body or None)
+
+    def probes(self, directory):
+        return [name for name in os.listdir(directory) if name.startswith("verify")]
+
+    def test_outcomes(self):
+        made = self.create({"network_policy": allowlist(A4)})
+        allowed = f"{A4}:{PORT}"
+        reply = self.verify(made, allowed=allowed, blocked=f"{D4}:{PORT}")
+        # Nobody is in the Environment, so it is tried from the agent's namespace, the client's.
+        self.assertEqual((reply["result"], reply["allowed"]["result"], reply["blocked"]["result"]),
+                         ("enforced", "reached", "blocked"))
+        self.assertEqual(self.verify(made, allowed=allowed, blocked=allowed)["result"],
+                         "not_enforced")
+        self.assertEqual(self.verify(made, allowed=f"{D4}:{PORT}", blocked=f"{D4}:{PORT}")
+                         ["result"], "not_enforced")
+        reply = self.verify(made, allowed=f"{A4}:1", blocked=f"{D4}:{PORT}")
+        self.assertEqual((reply["result"], reply["allowed"]["result"]),
+                         ("inconclusive", "inconclusive"))
+        self.assertEqual(self.probes(directory_of(made)), [])
+
+    def test_denial_that_nobody_has_reported(self):
+        """Refused by something else, or unseen: never taken for enforcement."""
+        made = self.create({"network_policy": allowlist(A4)}, report_denials=False)
+        reply = self.verify(made, allowed=f"{A4}:{PORT}", blocked=f"{D4}:{PORT}")
+        self.assertEqual((reply["result"], reply["blocked"]["result"]),
+                         ("inconclusive", "inconclusive"))
+
+    def start_verify(self, made):
+        """One that takes seconds: nobody answers."""
+        connection = UnixConnection(self.daemon.socket)
+        self.addCleanup(connection.close)
+        connection.request("POST", f"/v1/environments/{made['name']}/verify",
+                           '{"allowed":"198.51.100.7:9","blocked":"%s:9"}' % D4)
+        for _ in range(10000):
+            if self.probes(directory_of(made)):
+                return connection
+            time.sleep(0.001)
+        self.fail("no probe starts")
+
+    def slow(self, **more):
+        """With an address whose packets go nowhere."""
+        self.lab.client.ip("route replace 198.51.100.7 dev lo")
+        return self.create({"network_policy": allowlist("198.51.100.7")}, **more)
+
+    def test_destroy_meanwhile(self):
+        for processes in ("kill", "refuse", "release"):
+            cgroup = self.make_cgroup("v" + processes)
+            made = self.slow(members=[{"cgroup": cgroup}])
+            directory = directory_of(made)
+            connection = self.start_verify(made)
+            reply = self.daemon.destroy(made["name"], processes)
+            self.assertIn(reply.code, (None, "environment_populated"), reply)
+            answer = read_reply(connection, "POST", f"/v1/environments/{made['name']}/verify")
+            if reply.status == 200:
+                self.assertCode(answer, "environment_not_found")
+            self.assertEqual(self.probes(directory), [], processes)
+            self.daemon.destroy(made["name"])
+
+    def test_another_of_the_name_meanwhile(self):
+        made = self.slow()
+        connection = self.start_verify(made)
+        self.daemon.destroy(made["name"])
+        self.create({"network_policy": PUBLIC}, name=made["name"])
+        answer = read_reply(connection, "POST", f"/v1/environments/{made['name']}/verify")
+        self.assertCode(answer, "environment_not_found")
+
+    def test_agent_killed_meanwhile(self):
+        cgroup = self.make_cgroup("k")
+        made = self.slow(members=[{"cgroup": cgroup}])
+        self.start_verify(made)
+        self.daemon.kill()
+        self.daemon.start()
+        self.assertEqual(self.probes(directory_of(made)), [])
+        self.assertEqual(self.daemon.destroy(made["name"], "refuse").status, 200)
+        self.assertEqual(os.listdir(directory_of(made)).count("cgroup.procs"), 1)
+        self.assertEqual(self.probes(directory_of(made)), [])
+
+
+class Counters(AgentTest):
+    def test_what_is_not_reported_is_counted(self):
+        made = self.create({"network_policy": NO_NETWORK})
+        script = ("import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                  "for _ in range(20000):\n try: s.sendto(b'x', ('%s', 9))\n"
+                  " except PermissionError: pass" % D4)
+        process = self.start_in(directory_of(made), *self.lab.client.command(
+            sys.executable, "-I", "-c", script))
+        self.assertEqual(process.wait(), 0)
+        counters = self.daemon.show(made["name"])["counters"]
+        self.assertGreaterEqual(counters["sendmsgs"]["denied"], 20000)
+        self.assertGreater(counters["events_suppressed"] + counters["events_lost"], 0)
+
+
+if __name__ == "__main__":
+    main()
