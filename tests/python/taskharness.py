@@ -6,7 +6,7 @@ JSON what became of each. The test around it looks at what the servers have seen
     taskharness.py hold CREATE LEASE COMMAND...   takes a phase, and stays in it
     taskharness.py take CREATE   takes over from one that has died, and destroys
     taskharness.py cancelled PREFIX COUNT   cancels tasks at any moment, the last by its end
-    taskharness.py sidecar MEMBERS   does with the adapter what standard input says
+    taskharness.py sidecar NAME MEMBERS   does with the adapter what standard input says
 """
 
 import asyncio
@@ -73,8 +73,8 @@ async def cancelled(prefix, count):
     await asyncio.gather(*map(end, tasks[:count * 3 // 4]))
 
 
-def drive_sidecar(members):
-    sidecar = Sidecar(members=members)
+def drive_sidecar(name, members):
+    sidecar = Sidecar(name=name, members=members)
     for line in sys.stdin:
         method, *words = json.loads(line)
         getattr(sidecar, method)(*words)
@@ -92,7 +92,7 @@ def main():
     elif kind == "cancelled":
         asyncio.run(cancelled(words[0], int(words[1])))
     elif kind == "sidecar":
-        drive_sidecar(json.loads(words[0]))
+        drive_sidecar(words[0], json.loads(words[1]))
     elif kind == "take":
         # The same request again finds the Environment of the harness that has died.
         environment = Client().create(**json.loads(words[0]))
