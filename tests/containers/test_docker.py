@@ -210,6 +210,34 @@ class Docker(AgentTest):
         self.assertEqual(agent(f"connect 0 {address} 5000")["errno"], "")
 
     def test_hosts(self):
+    def address(self, name, network):
+        done = self.docker.call("inspect", "--format",
+                                "{{(index .NetworkSettings.Networks \"%s\").IPAddress}}" % network,
+                                name)
+        return done.stdout.decode().strip()
+
+    def test_between_members(self):
+        """By the addresses that Docker has given them, both ways, though the policy has none; a
+        refusal comes from the other end."""
+        network = self.network("between")
+        names = [self.container("--network", network)[0] for _ in range(3)]
+        addresses = [self.address(name, network) for name in names]
+        for traffic, wanted in (("allow", "ECONNREFUSED"), ("deny", "EPERM")):
+            made = self.attach(*names[:2], policy={"network_policy": NO_NETWORK},
+                               member_traffic=traffic)
+            agents = [self.probe(name) for name in names[:2]]
+            for one, (agent, to) in enumerate(zip(agents, reversed(addresses[:2]))):
+                self.assertEqual(self.connect(agent, to), wanted, (traffic, one))
+                self.assertEqual(self.connect(agent, addresses[2]), "EPERM", (traffic, one))
+            self.daemon.destroy(made["name"], "release")
+
+    @staticmethod
+    def connect(agent, address):
+        agent("socket 0 tcp4")
+        found = agent(f"connect 0 {address} 5001")["errno"]
+        agent("close 0")
+        return found
+
         policy = {"network_policy": allowlist("given.test")}
         name, _ = self.container("--add-host", "given.test:" + A4)
         made = self.attach(name, policy=policy)

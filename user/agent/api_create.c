@@ -160,6 +160,7 @@ static int make(struct pg_agent *agent, const struct pg_request *request, struct
 {
 	const struct pg_create_request *wanted = &creation->wanted;
 	pg_autofree char *note = NULL;
+	struct pg_member_address_of addresses[PG_MEMBER_ADDRESSES_MAX];
 	pg_autoclose int hosts_fd = -1;
 	char hosts[32];
 	int error;
@@ -170,6 +171,9 @@ static int make(struct pg_agent *agent, const struct pg_request *request, struct
 		.attach = creation->members.attach,
 		.apart = wanted->apart,
 		.report_denials = wanted->report_denials,
+		.addresses = addresses,
+		.address_count = pg_containers_addresses(&creation->members, addresses,
+							 PG_MEMBER_ADDRESSES_MAX),
 		.policy = wanted->input.policy,
 		.phase = wanted->phase,
 		.resolvers = creation->resolvers,

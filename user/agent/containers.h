@@ -6,6 +6,7 @@
  *   container_warn.c    what its maker should know
  *   container_names.c   its resolv.conf and hosts files
  */
+ *   container_addresses.c its addresses, for the other members
 #pragma once
 
 #include "container/container.h"
@@ -52,3 +53,7 @@ void pg_containers_resolvers(struct pg_agent *agent, const struct pg_member_list
  */
 int pg_containers_hosts(struct pg_agent *agent, const struct pg_member_list *list, int *ret_fd,
 			struct pg_error *err) PG_MUST_CHECK;
+
+/* Addresses of members in networks that they share, each in a namespace of its own; at most max. */
+size_t pg_containers_addresses(const struct pg_member_list *list,
+			       struct pg_member_address_of *addresses, size_t max);

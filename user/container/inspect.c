@@ -133,6 +133,12 @@ int pg_container_read_proxies(struct pg_container *container, const struct pg_js
 	return error;
 }
 
+static void add_address(struct pg_container_network *network, const char *text)
+{
+	if (text && pg_addr_parse(text, &network->addrs[network->addr_count]) == 0)
+		network->addr_count++;
+}
+
 static void add_gateway(struct pg_container_network *network, const char *text)
 {
 	if (text && pg_addr_parse(text, &network->gateways[network->gateway_count]) == 0)
@@ -157,6 +163,8 @@ static int read_networks(struct pg_container *container, const struct pg_json_va
 		container->network_count++;
 		network->ip4 = pg_container_text(n, "IPAddress", NULL);
 		network->ip6 = pg_container_text(n, "GlobalIPv6Address", NULL);
+		add_address(network, pg_container_text(n, "IPAddress", NULL));
+		add_address(network, pg_container_text(n, "GlobalIPv6Address", NULL));
 		add_gateway(network, pg_container_text(n, "Gateway", NULL));
 		add_gateway(network, pg_container_text(n, "IPv6Gateway", NULL));
 	}

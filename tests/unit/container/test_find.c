@@ -75,6 +75,10 @@ Test(find, everything_that_a_runtime_says)
 	cr_assert(not(container.networks[0].internal));
 	cr_assert(container.networks[1].ip4 && container.networks[1].ip6);
 	cr_assert(container.networks[1].internal);
+	cr_assert(eq(sz, container.networks[0].addr_count, 1));
+	cr_assert_str_eq(pg_addr_format(&container.networks[0].addrs[0], text), "172.18.0.2");
+	cr_assert(eq(sz, container.networks[1].addr_count, 2));
+	cr_assert_str_eq(pg_addr_format(&container.networks[1].addrs[1], text), "fd00::2");
 	cr_assert(eq(sz, container.networks[1].gateway_count, 1));
 	cr_assert_str_eq(pg_addr_format(&container.networks[1].gateways[0], text), "fd00::1");
 	cr_assert(eq(sz, container.proxy_count, 2));
