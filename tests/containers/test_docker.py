@@ -7,15 +7,16 @@ import grp
 import json
 import os
 import subprocess
+import time
 import unittest
 
 import cgroups
 import vectors
 from agentcase import AgentTest
-from dockerd import AVAILABLE, GATEWAY, IMAGE, Dockerd
+from dockerd import AVAILABLE, GATEWAY, Dockerd
 from harness import main
 from lab import A4, B4, D4
-from phasegate import BINARY, NO_NETWORK, PUBLIC, allowlist
+from phasegate import BINARY, LIMIT, NO_NETWORK, PUBLIC, allowlist
 from recorder import PORT
 
 
@@ -209,7 +210,6 @@ class Docker(AgentTest):
         agent("socket 0 tcp4")
         self.assertEqual(agent(f"connect 0 {address} 5000")["errno"], "")
 
-    def test_hosts(self):
     def address(self, name, network):
         done = self.docker.call("inspect", "--format",
                                 "{{(index .NetworkSettings.Networks \"%s\").IPAddress}}" % network,
@@ -238,6 +238,7 @@ class Docker(AgentTest):
         agent("close 0")
         return found
 
+    def test_hosts(self):
         policy = {"network_policy": allowlist("given.test")}
         name, _ = self.container("--add-host", "given.test:" + A4)
         made = self.attach(name, policy=policy)
@@ -291,19 +292,6 @@ class Docker(AgentTest):
             self.skipTest("this machine grants no privileged containers")
         self.assertEqual(len(self.warnings(self.attach(name), "container_privileged")), 1)
 
-    def test_parent_made_before(self):
-        """The first thing that a container in it does is denied."""
-        made = self.create({"network_policy": allowlist(A4)})
-        name = self.name()
-        done = self.docker.call("run", "--rm", "--name", name, "--cgroup-parent",
-                                made["cgroup_parent"], IMAGE, "/bin/probe", "socket 0 tcp4",
-                                f"connect 0 {D4} {PORT}", "socket 1 tcp4",
-                                f"connect 1 {A4} {PORT}")
-        lines = done.stdout.decode().splitlines()
-        self.assertIn('"EPERM"', lines[1])
-        self.assertIn('"errno":""', lines[3].replace(" ", ""))
-        self.assert_silent(D4)
-
     def test_open_connection_is_closed(self):
         name, _ = self.container()
         agent = self.probe(name)
@@ -322,6 +310,47 @@ class Docker(AgentTest):
         self.assert_denied(agent, vectors.tcp, A4, PORT)
         self.daemon.phase(made["name"], "setup", survivors="allow")
         self.assert_reaches(agent, vectors.tcp, D4, PORT)
+
+    def cursor(self):
+        return self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
+
+    def wait_confined_again(self, made, cursor):
+        """Until the agent has told of the cgroup that Docker has made anew."""
+        began = time.monotonic()
+        while time.monotonic() - began < LIMIT:
+            reply = self.daemon.call("GET", f"/v1/events?cursor={cursor}&follow=1"
+                                     f"&environment={made['name']}")
+            if reply.status == 410:
+                cursor = reply["object"]
+                continue
+            lines = reply.body
+            cursor = lines[-1]["cursor"]
+            states = [line["state"] for line in lines if line["event"] == "member_anew"]
+            if states:
+                self.assertEqual(states, ["confined"])
+                return
+        self.fail("nothing is told of the restart: " + self.daemon.output)
+
+    def test_restart(self):
+        """Attached ones are confined again; by the next agent, too. What is open by then is closed,
+        and names are still answered."""
+        first, _ = self.container("--add-host", "given.test:" + A4)
+        second, _ = self.container()
+        made = self.attach(first, second, policy={"network_policy": allowlist("given.test")})
+        for name, dead in ((first, False), (second, False), (first, True)):
+            with self.subTest(name=name, dead=dead):
+                cursor = self.cursor()
+                if dead:
+                    self.daemon.kill()
+                self.docker.call("restart", "--time", "0", name)
+                if dead:
+                    self.daemon.start()
+                self.wait_confined_again(made, cursor)
+                for one in (first, second):
+                    self.assert_confined(one)
+                    done = self.docker.call("exec", one, "nslookup", "-type=a", "given.test")
+                    self.assertIn(A4, done.stdout.decode())
+        self.assertEqual(self.daemon.phase(made["name"], "run").status, 200)
 
     def test_init_further_down(self):
         """A container that moves itself into a cgroup below its own is confined as a whole."""

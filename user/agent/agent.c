@@ -16,6 +16,7 @@
 #include "privileges.h"
 #include "server.h"
 #include "verify.h"
+#include "watch.h"
 
 /* Connections, namespaces that are served, maps, members: what all Environments may need. */
 #define DESCRIPTORS 524288
@@ -274,6 +275,8 @@ static int start(struct pg_agent *agent, struct pg_error *err)
 	if (!error)
 		error = adopt_all(agent, err);
 	if (!error)
+		error = pg_watch_start(agent, &agent->watch, err);
+	if (!error)
 		error = pg_server_start(agent, &agent->server, err);
 	if (!error)
 		error = pg_privileges_drop(err);
@@ -292,6 +295,7 @@ static void stop(struct pg_agent *agent)
 	pg_server_stop(PG_TAKE_PTR(agent->server));
 	pg_works_clear(agent);
 	pg_verifications_clear(agent);
+	pg_watch_stop(PG_TAKE_PTR(agent->watch));
 	while ((managed = LIST_FIRST(&agent->environments))) {
 		LIST_REMOVE(managed, link);
 		pg_environment_leave(managed->environment);

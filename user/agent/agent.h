@@ -10,6 +10,7 @@
  *   work.c       threads for what would keep the loop waiting
  *   events.c     the ring of events
  *   verify.c     tries from inside of an Environment
+ *   watch.c      members whose cgroup is made anew
  */
 #pragma once
 
@@ -23,6 +24,7 @@
 
 struct pg_server;
 struct pg_verification;
+struct pg_watch;
 
 /* Warnings of one operation that are told to its caller. */
 #define PG_AGENT_WARNINGS_MAX 64
@@ -36,6 +38,7 @@ struct pg_agent {
 	struct pg_events events;
 	struct pg_managed_list environments;
 	struct pg_works works;
+	struct pg_watch *watch;
 	LIST_HEAD(pg_verification_list, pg_verification) verifications; /* verify.h */
 	size_t environment_count;
 	/* While an operation collects warnings for its reply; they are logged as well. */

@@ -9,6 +9,7 @@
 #include "generation.h"
 #include "phases.h"
 #include "request.h"
+#include "watch.h"
 
 /* A month: a harness that is away for longer will not come back. */
 #define LEASE_MAX_S (31UL * 24 * 3600)
@@ -151,7 +152,10 @@ static void change_phase(struct pg_agent *agent, const struct pg_request *reques
 			       "no memory for the switch");
 		return;
 	}
-	error = pg_phase_change(agent, managed, change, &result, &err);
+	/* To whom is switched must be confined. */
+	error = pg_watch_look(agent, managed, &err);
+	if (!error)
+		error = pg_phase_change(agent, managed, change, &result, &err);
 	pg_agent_take_warnings(agent, &warnings);
 	if (error == -EEXIST)
 		refuse_survivors(&result, &err, request->name, reply);

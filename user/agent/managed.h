@@ -64,6 +64,7 @@ struct pg_managed {
 	LIST_ENTRY(pg_managed) link;
 	struct pg_environment *environment;
 	struct pg_note note;
+	bool told_unconfined; /* that a member is not confined */
 };
 LIST_HEAD(pg_managed_list, pg_managed);
 

@@ -263,6 +263,18 @@ uint64_t pg_environment_refusals_unreported(const struct pg_environment *environ
 
 const char *pg_environment_name(const struct pg_environment *environment);
 size_t pg_environment_member_count(const struct pg_environment *environment);
+/* What has become of a member's cgroup. */
+enum pg_member_state {
+	PG_MEMBER_CONFINED,
+	PG_MEMBER_GONE,
+	PG_MEMBER_UNCONFINED, /* gone, but another has been made at its path */
+};
+enum pg_member_state pg_environment_member_state(const struct pg_environment *environment,
+						 size_t index);
+/* Confines what has been made at the path of a member that is gone: first all is denied to it, then
+ * the phase is in force; what it had open is left to pg_environment_close_forbidden(). */
+int pg_environment_reconfine(struct pg_environment *environment, size_t index,
+			     struct pg_error *err) PG_MUST_CHECK;
 /* Absolute path of a member below the cgroup2 mount, and its cgroup id. */
 const char *pg_environment_member(const struct pg_environment *environment, size_t index);
 uint64_t pg_environment_member_id(const struct pg_environment *environment, size_t index);

@@ -209,6 +209,9 @@ int pg_places_write(struct pg_environment *environment, struct pg_error *err) PG
 /* Closes descriptors; what is pinned stays. */
 void pg_places_close(struct pg_environment *environment);
 bool pg_place_is_gone(const struct pg_place *place);
+/* Attaches to the cgroup that is at the path now; everything is denied to it. */
+int pg_place_reopen(struct pg_environment *environment, size_t index,
+		    struct pg_error *err) PG_MUST_CHECK;
 /* All members' processes and namespaces; one that is gone has none. */
 int pg_places_collect(const struct pg_environment *environment,
 		      struct pg_members *ret_members) PG_MUST_CHECK;

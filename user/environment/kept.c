@@ -112,9 +112,10 @@ static bool is_there(struct pg_host *host, const struct pg_record *record,
 		pg_autoclose int fd = -1;
 		uint64_t id;
 
-		if (!pg_cgroup_open(host->cgroup_mount_fd, record->cgroups[i].path + 1, &fd,
-				    NULL) &&
-		    !pg_cgroup_id(fd, &id, NULL) && id == saved->members[i])
+		if (pg_cgroup_open(host->cgroup_mount_fd, record->cgroups[i].path + 1, &fd, NULL))
+			continue;
+		/* A given one that has been made anew is to be confined again. */
+		if (!record->made || (!pg_cgroup_id(fd, &id, NULL) && id == saved->members[i]))
 			return true;
 	}
 	return false;

@@ -233,6 +233,21 @@ static int adopt_place(struct pg_environment *environment, size_t index, uint64_
 		     : 0;
 }
 
+/* That of the first member's cgroup, as it was at first: what is in the maps has it. */
+static uint64_t recall_env_id(const struct pg_environment *environment,
+			      const struct pg_saved *saved)
+{
+	struct pg_header header;
+
+	for (size_t i = 0; i < pg_place_count(environment); i++)
+		if (environment->places[i].fd >= 0 &&
+		    !pg_header_read(environment->host->kernel, environment->places[i].id, &header,
+				    NULL) &&
+		    header.env_id)
+			return header.env_id;
+	return saved->members[0];
+}
+
 int pg_places_adopt(struct pg_environment *environment, const struct pg_saved *saved,
 		    struct pg_error *err)
 {
@@ -253,11 +268,11 @@ int pg_places_adopt(struct pg_environment *environment, const struct pg_saved *s
 			.events_fd = -1,
 			.attachment = PG_ATTACHMENT_INIT,
 		};
-	environment->header.env_id = saved->members[0];
 	for (size_t i = 0; i < count && !error; i++) {
 		error = adopt_place(environment, i, saved->members[i], err);
-		any |= environment->places[i].fd >= 0;
+		any |= pg_environment_member_state(environment, i) != PG_MEMBER_GONE;
 	}
+	environment->header.env_id = recall_env_id(environment, saved);
 	if (!error && !any)
 		return pg_fail(err, -ENOENT, "the cgroups of %s are gone",
 			       environment->record.name);
@@ -327,6 +342,46 @@ int pg_places_attach(struct pg_environment *environment, bool for_dns, struct pg
 	for (size_t i = 0; i < pg_place_count(environment) && !error; i++)
 		if (environment->places[i].fd >= 0)
 			error = attach_place(environment, i, for_dns, err);
+	return error;
+}
+
+static int attach_anew(struct pg_environment *environment, size_t index, struct pg_error *err)
+{
+	struct pg_place *place = &environment->places[index];
+	char pins[PG_PIN_PATH_MAX];
+	int error = open_place(environment, index, true, err);
+
+	if (error)
+		return error;
+	pg_pin_path(&environment->record, index, pins);
+	/* An owner that was killed in the midst of this has attached them already. */
+	if (!pg_attachment_open(pins, place->id, &place->attachment, NULL)) {
+		place->in_kernel = true;
+		return pg_attachment_renew(environment->host->kernel, &place->attachment, err);
+	}
+	pg_attachment_close(&place->attachment);
+	error = pg_pins_remove(pins, err);
+	return error ? error : attach_place(environment, index, environment->dns, err);
+}
+
+int pg_place_reopen(struct pg_environment *environment, size_t index, struct pg_error *err)
+{
+	struct pg_place *place = &environment->places[index];
+	int error;
+
+	/* What is watched is gone; the timer of names looks at the new one. */
+	if (place->events_fd >= 0)
+		pg_host_remove_source(environment->host, place->events_fd, &place->events);
+	pg_close_fd(&place->events_fd);
+	pg_attachment_close(&place->attachment);
+	pg_close_fd(&place->fd);
+	place->in_kernel = false;
+	error = attach_anew(environment, index, err);
+	if (!error)
+		return 0;
+	/* It counts as gone, so that it is tried again. */
+	pg_attachment_close(&place->attachment);
+	pg_close_fd(&place->fd);
 	return error;
 }
 

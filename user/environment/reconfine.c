@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Members that have been removed and made anew, as the cgroup of a container that is restarted: the
+ * hooks have gone with the old one. What exists after each step, and what the next owner does:
+ *
+ *   1. all links pinned    zero header: everything is denied       finds the links, goes on with 2
+ *   2. admitted, header    in force                                the same
+ *   3. record, K state     the new cgroup's id                     adopts it
+ *
+ * Until 1 what is in it is not confined: only a parent that is made beforehand has no such gap.
+ */
+#include <errno.h>
+
+#include "host_internal.h"
+
+static bool is_made_anew(const struct pg_environment *environment, size_t index)
+{
+	const char *path = pg_place_path(environment, index);
+	pg_autoclose int fd = -1;
+	struct pg_error unused = {};
+
+	/* Below the parent everything is denied without an Environment. */
+	return !pg_host_is_below_parent(environment->host, path) &&
+	       !pg_cgroup_open(environment->host->cgroup_mount_fd, path + 1, &fd, &unused);
+}
+
+enum pg_member_state pg_environment_member_state(const struct pg_environment *environment,
+						 size_t index)
+{
+	if (!pg_place_is_gone(&environment->places[index]))
+		return PG_MEMBER_CONFINED;
+	return is_made_anew(environment, index) ? PG_MEMBER_UNCONFINED : PG_MEMBER_GONE;
+}
+
+static int write_places(struct pg_environment *environment, struct pg_error *err)
+{
+	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
+	int error = pg_places_admit(environment, err);
+
+	if (!error)
+		error = pg_places_write(environment, err);
+	if (!error)
+		error = pg_records_lock(environment->host->interrupt_fd, &records_fd, err);
+	if (!error)
+		error = pg_record_write(environment->record_fd, &environment->record, err);
+	return error ? error : pg_environment_save(environment, err);
+}
+
+int pg_environment_reconfine(struct pg_environment *environment, size_t index, struct pg_error *err)
+{
+	int error = pg_place_reopen(environment, index, err);
+
+	if (!error) {
+		/* It may have sockets from before. */
+		environment->settings.attached = true;
+		environment->header.flags |= PG_HEADER_ATTACHED;
+		error = write_places(environment, err);
+	}
+	return error ? pg_error_prefix(err, "confining %s again", pg_place_path(environment, index))
+		     : 0;
+}
