@@ -4,6 +4,7 @@
 
 import json
 import pathlib
+import re
 import struct
 import sys
 
@@ -34,6 +35,51 @@ def request(data):
     yield b'{"flag":true,"number":1,"decimal":"18446744073709551615","text":"a","list":[1],' \
           b'"object":{},"any":null,"policy":0}'
     yield b"/v1/environments/a/phase"
+
+
+def state(data):
+    """States of kept Environments: whole, of another version, cut off, with values that differ."""
+    headers = (data / "../../include/phasegate/abi").resolve()
+    abi = next(int(found[1]) for path in sorted(headers.glob("*.h")) for found in
+               [re.search(r"define PG_ABI_VERSION\s+(\d+)", path.read_text())] if found)
+    slot = {"compiled": 1, "mode": 2, "set": 5, "tables": 1, "learned": 3, "set_id": 7,
+            "learned_id": 8, "flags": 1}
+    whole = {
+        "version": 1, "abi": abi, "intent": "none", "pins": "/sys/fs/bpf/phasegate/+agent",
+        "state": 17, "flags": 133, "members": ["18446744073709551615", "2"],
+        "listener": ["127.77.1.2:61000", "[::1]:61000"], "banks": [[slot] * 3, None],
+        "apart": True, "report_denials": False, "floor_s": 1, "grace_s": 2,
+        "wildcard_per_minute": 3, "forbid_private": True, "denial": 1, "addresses_max": 4,
+        "resolvers": ["192.0.2.53:53"], "own_resolvers": ["[2001:db8::1]:53"],
+        "hosts": ["db", "192.0.2.1"], "owner": 1000, "note": "{}"}
+    yield json.dumps(whole).encode()
+    yield json.dumps(whole).encode()[:-20]
+    values = (None, True, -1, 0, 2 ** 32, 10 ** 40, 1.5, "x", "", [], {}, ["1"] * 70, [[]] * 3)
+    for field in whole:
+        yield json.dumps({name: value for name, value in whole.items() if name != field}).encode()
+        for value in values:
+            yield json.dumps({**whole, field: value}).encode()
+    for field in slot:
+        for value in values:
+            yield json.dumps({**whole, "banks": [[{**slot, field: value}] * 3, None]}).encode()
+
+
+def config(_):
+    """Settings, and notes behind an n."""
+    whole = {
+        "socket": "/run/phasegate/agent.sock", "pins": "/sys/fs/bpf/phasegate/+agent",
+        "cgroup_parent": "phasegate", "group": "root", "log_level": "debug",
+        "docker_socket": "/a", "podman_socket": "/b", "containerd_state": "/c",
+        "never_allow": ["169.254.169.254", "10.0.0.0/8", "fd00::/8"], "host_ports": [443, 65535],
+        "resolvers": ["192.0.2.1", "[2001:db8::1]:5353"], "clients_per_user": 1,
+        "environments_per_user": 4095, "entries_per_user": 0}
+    yield b"c" + json.dumps(whole).encode()
+    for field, value in whole.items():
+        yield b"c" + json.dumps({field: value}).encode()
+    yield b"n" + json.dumps({
+        "digest": "18446744073709551615", "verifier": "new", "apart": True,
+        "members": "\"cgroup\":\"/a\"", "warnings": "", "run_since": "12", "frozen": False,
+        "lease_phase": "run", "lease_then": "setup", "lease_deadline": "99"}).encode()
 
 
 def name(text):
@@ -162,7 +208,8 @@ def listener(_):
             yield head + stream[:-1]
 
 
-topics = {f.__name__: f for f in (policy, answer, query, resolv_conf, listener, request)}
+topics = {f.__name__: f for f in (policy, answer, query, resolv_conf, listener, request,
+                                   state, config)}
 topic, data, seeds = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 seeds.mkdir(parents=True, exist_ok=True)
 for number, seed in enumerate(topics[topic](data)):

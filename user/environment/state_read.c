@@ -39,7 +39,7 @@ static const struct pg_json_field text_fields[] = {
 	FIELD(grace_s, PG_JSON_NUMBER, .required = true, .max = PG_LEARNED_SETTING_MAX),
 	FIELD(wildcard_per_minute, PG_JSON_NUMBER, .required = true, .max = UINT32_MAX),
 	FIELD(forbid_private, PG_JSON_BOOL, .required = true),
-	FIELD(denial, PG_JSON_NUMBER, .required = true, .max = UINT8_MAX),
+	FIELD(denial, PG_JSON_NUMBER, .required = true, .max = PG_DENIAL_REFUSED),
 	FIELD(addresses_max, PG_JSON_NUMBER, .required = true, .max = UINT32_MAX),
 	FIELD(resolvers, PG_JSON_ARRAY, .required = true, .max = PG_NAMESERVERS_MAX),
 	FIELD(own_resolvers, PG_JSON_ARRAY, .required = true, .max = PG_NAMESERVERS_MAX),
@@ -200,6 +200,16 @@ static int take_text(const struct text *text, struct pg_saved *saved)
 	return saved->pins && settings->note ? 0 : -ENOMEM;
 }
 
+/* A state is one that was taken, and there is a first member, whose id is the Environment's. */
+static int check_values(const struct pg_saved *saved, struct pg_json_problem *problem)
+{
+	if (saved->state == 0)
+		return pg_json_fail(problem, "/state", NULL, "0 is the state of no Environment");
+	if (saved->member_count == 0)
+		return pg_json_fail(problem, "/members", NULL, "there is no member");
+	return 0;
+}
+
 static int read_text(const char *content, size_t size, struct pg_saved *saved,
 		     struct pg_json_problem *problem)
 {
@@ -219,7 +229,9 @@ static int read_text(const char *content, size_t size, struct pg_saved *saved,
 				    (unsigned int)text.version, (unsigned int)text.abi,
 				    PG_STATE_VERSION, PG_ABI_VERSION);
 	error = take_text(&text, saved);
-	return error ? error : read_values(json, &text, saved, problem);
+	if (!error)
+		error = read_values(json, &text, saved, problem);
+	return error ? error : check_values(saved, problem);
 }
 
 int pg_saved_read(int record_fd, const char *name, struct pg_saved *ret_saved, struct pg_error *err)

@@ -146,6 +146,21 @@ Test(state, refuses_what_is_damaged)
 	close(fd);
 }
 
+Test(state, refuses_what_no_environment_has)
+{
+	struct pg_saved wrong[3] = {example(), example(), example()};
+
+	wrong[0].state = 0;
+	wrong[1].member_count = 0;
+	wrong[2].settings.dns.denial = PG_DENIAL_REFUSED + 1;
+	for (size_t i = 0; i < 3; i++) {
+		pg_autosaved struct pg_saved found = {};
+
+		cr_assert_eq(pg_saved_write(record_fd, &wrong[i], NULL), 0);
+		cr_expect_eq(pg_saved_read(record_fd, "test", &found, NULL), -EPROTO, "%zu", i);
+	}
+}
+
 Test(state, keeps_a_policy)
 {
 	static const char document[] =
