@@ -205,7 +205,7 @@ typedef bool (*phasegate_event)(void *userdata, const char *json, size_t size);
 struct phasegate_events {
 	const char *cursor;	 /* of an earlier call; "now"; NULL: from the oldest kept */
 	const char *environment; /* NULL: all */
-	bool follow;		 /* waits up to 25 s if there is none yet */
+	bool follow;		 /* waits up to 25 s if there is none yet, within the time-out */
 };
 
 /* One request; *ret_cursor, from where to go on, is a number that the next one has as text. */

@@ -21,6 +21,8 @@ from .lease import unique_name
 
 Command = Sequence[str]
 _PROGRAMS = {"docker": "docker", "podman": "podman", "containerd": "nerdctl"}
+# Of an Environment, as docs/openapi.yaml has it.
+_NAME_MAX = 64
 _FIELDS = ("network_policy", "run_network_policy", "verifier_network_policy")
 
 
@@ -65,6 +67,10 @@ class Result:
     setup: Optional[Outcome] = None
     run: Optional[Outcome] = None
     verify: Optional[Outcome] = None
+
+
+def _verifier_name(task: Task) -> str:
+    return f"{task.name}-verifier"
 
 
 class Workspace:
@@ -136,6 +142,8 @@ class Provider:
         """Refuses what this host cannot enforce, rather than run weaker."""
         if task.verifier == "host" and task.verifier_network_policy is not None:
             raise UnsupportedError("verification on the host is under no policy")
+        if task.verifier == "new" and len(_verifier_name(task)) > _NAME_MAX:
+            raise ValueError(f"{task.name} leaves no room for the name of its verifier")
         modes = [policy if isinstance(policy, str) else policy["network_mode"]
                  for policy in task.policy.values() if policy is not None]
         await self.client.require(*self.needs, *(f"modes:{mode}" for mode in modes),
@@ -178,7 +186,7 @@ class Provider:
             output, _ = await process.communicate()
             return Outcome(process.returncode, output.decode(errors="replace"))
         if task.verifier == "new":
-            async with self.workspace(task, f"{task.name}-verifier", task.verifier_container,
+            async with self.workspace(task, _verifier_name(task), task.verifier_container,
                                       "verifier") as other:
                 return await other.execute(words)
         async with workspace.environment.phase("verifier", lease=self.lease):

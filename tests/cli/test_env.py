@@ -220,6 +220,22 @@ class Env(AgentTest):
             follow.wait()
             follow.stdout.close()
 
+    def test_events_of_an_agent_that_is_started_again(self):
+        name = self.make()["name"]
+        follow = subprocess.Popen(
+            [BINARY, "events", "--follow", "--json", "--env", name, "--socket",
+             self.daemon.socket], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(json.loads(follow.stdout.readline())["event"], "created")
+            self.daemon.kill()
+            self.daemon.start()
+            self.assertIn("events are lost", follow.stderr.readline())
+            self.run_cli("env", "phase", name, "run")
+            self.assertEqual(json.loads(follow.stdout.readline())["phase"], "run")
+        finally:
+            follow.kill()
+            follow.communicate()
+
     def test_verify(self):
         name = self.make("--phase", "run")["name"]
         verify = ("verify", name, "--allowed", f"{A4}:{PORT}", "--blocked")

@@ -443,6 +443,8 @@ class Adapters(BothTest):
             with self.assertRaises(phasegate.UnsupportedError):
                 asyncio.run(provider.execute(task))
         asyncio.run(provider.check(Task(["true"], network_policy="public")))
+        with self.assertRaises(ValueError):
+            asyncio.run(provider.check(Task(["true"], verifier="new", name="n" * 60)))
 
     def test_provider_of_a_container(self):
         provider = Provider(phasegate.AsyncClient(self.agent.path, restart=0))

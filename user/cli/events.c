@@ -4,11 +4,18 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent_command.h"
 
 /* A turn waits up to 25 s in the agent. */
 #define FOLLOW_TIMEOUT_MS 60000
+
+/* For which an agent that does not serve may be one that is being started again. */
+#define RESTART_SECONDS	    30
+#define ATTEMPTS_PER_SECOND 5
+
+#define CURSOR_MAX 32
 
 enum events_option {
 	EVENTS_FOLLOW = PG_OPTION_COMMAND_FIRST,
@@ -112,18 +119,46 @@ static bool take_event(void *userdata, const char *text, size_t size)
 	return !ferror(stdout);
 }
 
+/* Who follows does so also past an agent that is started again, and past what is lost meanwhile. */
+static bool goes_on(struct pg_agent_call *call, char *cursor, unsigned int *attempts)
+{
+	const struct phasegate_error *error = call->error;
+
+	if (!strcmp(error->code, "cursor_expired") && error->object) {
+		fprintf(stderr, "phasegate: events are lost: going on with the oldest kept, %s\n",
+			error->object);
+		snprintf(cursor, CURSOR_MAX, "%s", error->object);
+	} else if (strcmp(error->code, "agent_unreachable") && strcmp(error->code, "agent_lost") &&
+		   strcmp(error->code, "stopping")) {
+		return false;
+	} else if (++*attempts > RESTART_SECONDS * ATTEMPTS_PER_SECOND) {
+		return false;
+	} else {
+		usleep(1000000 / ATTEMPTS_PER_SECOND);
+	}
+	phasegate_error_free(call->error);
+	call->error = NULL;
+	return true;
+}
+
 static int run(struct pg_agent_call *call)
 {
 	struct phasegate_events wanted = *(struct phasegate_events *)call->wanted;
+	unsigned int attempts = 0;
 	uint64_t next = 0;
-	char cursor[32];
+	char cursor[CURSOR_MAX] = "";
 
 	if (wanted.follow)
 		phasegate_set_timeout(call->client, FOLLOW_TIMEOUT_MS);
 	do {
 		if (phasegate_events(call->client, &wanted, take_event, call, &next, &call->error) <
-		    0)
-			return pg_agent_failed(call);
+		    0) {
+			/* An agent that has never been there is not waited for. */
+			if (!wanted.follow || !*cursor || !goes_on(call, cursor, &attempts))
+				return pg_agent_failed(call);
+			continue;
+		}
+		attempts = 0;
 		snprintf(cursor, sizeof(cursor), "%" PRIu64, next);
 		wanted.cursor = cursor;
 		if (fflush(stdout) == EOF)
@@ -142,7 +177,10 @@ int pg_command_events(int argc, char **argv)
 		.synopsis = "[OPTION]...",
 		.summary = "Prints events, a line each: what was created, switched, updated, "
 			   "destroyed, denied.",
-		.details = "  --follow                  go on with what happens from now on\n"
+		.details = "  --follow                  go on with what happens from now on, also "
+			   "with "
+			   "an agent\n"
+			   "                            that is started again within 30 seconds\n"
 			   "  --env NAME                of this Environment only\n"
 			   "  --cursor N|now            from this event on (default: from the "
 			   "oldest kept);\n"
