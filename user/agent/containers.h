@@ -4,9 +4,10 @@
  *
  *   containers.c        name or id -> cgroup; what is shown of it
  *   container_warn.c    what its maker should know
+ *   container_share.c   who else is in its network namespace
  *   container_names.c   its resolv.conf and hosts files
- */
  *   container_addresses.c its addresses, for the other members
+ */
 #pragma once
 
 #include "container/container.h"
