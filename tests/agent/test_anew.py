@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A member whose cgroup is removed and made anew, as by a restart of a container, is confined again,
+by the agent that runs or by the next one; as long as it is not, no phase can be set."""
+
+import os
+
+import cgroups
+import vectors
+from agentcase import AgentTest
+from harness import main
+from lab import A4, D4
+from phasegate import PROBE, Agent, allowlist
+from recorder import PORT
+
+POLICY = {"network_policy": allowlist(A4), "run_network_policy": "no-network"}
+
+
+class Inside(Agent):
+    """The probe in a cgroup."""
+
+    def __init__(self, lab, directory):
+        script = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
+        super(Agent, self).__init__(lab, command=["sh", "-c", script, directory, PROBE])
+        self("print ready")
+
+
+class Anew(AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.cgroups = [self.make_cgroup(name) for name in (self.name("one"), self.name("two"))]
+        self.made = self.create(POLICY, members=[{"cgroup": path} for path in self.cgroups])
+        self.cursor = self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
+
+    def make_anew(self, cgroup):
+        directory = cgroups.path_of(cgroup)
+        os.rmdir(directory)
+        os.mkdir(directory)
+        return directory
+
+    def assert_told(self, state):
+        for _ in range(20):
+            reply = self.daemon.call("GET", f"/v1/events?cursor={self.cursor}&follow=1"
+                                     f"&environment={self.made['name']}")
+            if reply.status == 410:
+                self.cursor = reply["object"]
+                continue
+            self.cursor = reply.body[-1]["cursor"]
+            states = [line["state"] for line in reply.body if line["event"] == "member_anew"]
+            if states:
+                self.assertEqual(states, [state])
+                return
+        self.fail("nothing is told: " + self.daemon.output)
+
+    def assert_confined(self):
+        for cgroup in self.cgroups:
+            with Inside(self.lab, cgroups.path_of(cgroup)) as inside:
+                self.assert_reaches(inside, vectors.tcp, A4, PORT)
+                self.assert_denied(inside, vectors.tcp, D4, PORT)
+        self.assert_silent(D4)
+
+    def test_with_the_agent(self):
+        """Whichever member, also the first, whose id is that of the Environment."""
+        for cgroup in self.cgroups:
+            self.make_anew(cgroup)
+            self.assert_told("confined")
+            self.assert_confined()
+        self.assertEqual(self.daemon.stop(), 0)
+        self.daemon.start()
+        self.assert_confined()
+        self.daemon.phase(self.made["name"], "run")
+        with Inside(self.lab, cgroups.path_of(self.cgroups[0])) as inside:
+            self.assert_denied(inside, vectors.tcp, A4, PORT)
+
+    def test_without_the_agent(self):
+        """All of them, while no agent runs."""
+        self.daemon.kill()
+        for cgroup in self.cgroups:
+            self.make_anew(cgroup)
+        self.daemon.start()
+        self.assertEqual(self.daemon.phase(self.made["name"], "setup").status, 200)
+        self.assert_confined()
+
+    def test_open_connections_are_closed(self):
+        self.daemon.kill()
+        inside = Inside(self.lab, self.make_anew(self.cgroups[0]))
+        self.addCleanup(inside.close)
+        inside("socket 0 tcp4")
+        self.assertEqual(inside(f"connect 0 {D4} {PORT}")["errno"], "")
+        self.daemon.start()
+        self.assert_told("confined")
+        self.assertIn(inside("send 0 late")["errno"], ("ECONNABORTED", "EPIPE", "EPERM"))
+
+    def test_that_cannot_be_confined(self):
+        self.daemon.kill()
+        freeze = self.make_anew(self.cgroups[1]) + "/cgroup.freeze"
+        with open(freeze, "w", encoding="ascii") as file:
+            file.write("1")
+        self.daemon.start()
+        self.assert_told("unconfined")
+        reply = self.daemon.phase(self.made["name"], "run")
+        self.assertCode(reply, "enforcement_failed", self.cgroups[1])
+        self.assertEqual(self.daemon.show(self.made["name"])["phase"], "setup")
+        with open(freeze, "w", encoding="ascii") as file:
+            file.write("0")
+        self.assert_told("confined")
+        self.assert_confined()
+        self.assertEqual(self.daemon.phase(self.made["name"], "run").status, 200)
+
+    def test_one_that_is_gone(self):
+        """It is no reason to refuse anything."""
+        os.rmdir(cgroups.path_of(self.cgroups[1]))
+        self.assertEqual(self.daemon.phase(self.made["name"], "run").status, 200)
+
+
+if __name__ == "__main__":
+    main()
