@@ -7,6 +7,7 @@
 #include "containers.h"
 #include "create.h"
 #include "describe.h"
+#include "descriptors.h"
 #include "members.h"
 #include "opens_host.h"
 #include "quota.h"
@@ -332,6 +333,16 @@ static void go_on(struct pg_agent *agent, const struct pg_request *request, stru
 		finish(agent, request, creation, reply);
 }
 
+static int check_descriptors(const struct pg_agent *agent, const struct creation *creation,
+			     struct pg_reply *reply)
+{
+	const struct pg_json_value *members = creation->wanted.members;
+	const size_t count = members ? pg_json_count(members) : 0;
+
+	return pg_descriptors_check(agent, PG_DESCRIPTORS_TO_MAKE(count ? count : 1),
+				    creation->wanted.name, reply);
+}
+
 static struct creation *read_creation(struct pg_agent *agent, const struct pg_request *request,
 				      struct pg_reply *reply)
 {
@@ -367,7 +378,8 @@ void pg_api_create(struct pg_agent *agent, const struct pg_request *request, str
 		return;
 	}
 	creation = read_creation(agent, request, reply);
-	if (!creation || !may_go_on(agent, request, creation, reply))
+	if (!creation || !may_go_on(agent, request, creation, reply) ||
+	    check_descriptors(agent, creation, reply) < 0)
 		return;
 	if (!pg_members_ask(creation->wanted.members)) {
 		(void)!resolve(creation);

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "describe.h"
+#include "descriptors.h"
 #include "request.h"
 #include "verify.h"
 
@@ -98,6 +99,8 @@ void pg_api_destroy(struct pg_agent *agent, const struct pg_request *request,
 			       "processes is kill, release or refuse");
 		return;
 	}
+	if (pg_descriptors_check(agent, PG_DESCRIPTORS_TO_DESTROY, request->name, reply) < 0)
+		return;
 	owner = pg_environment_owner(managed->environment);
 	pg_verifications_stop(agent, managed->environment);
 	pg_environment_tidy_inside(managed->environment);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "describe.h"
+#include "descriptors.h"
 #include "generation.h"
 #include "opens_host.h"
 #include "policy_input.h"
@@ -115,6 +116,10 @@ void pg_api_policy(struct pg_agent *agent, const struct pg_request *request, str
 	else if (pg_check_generation(managed, wanted.expected_generation, reply) == 0 &&
 		 pg_quota_check(agent, pg_environment_owner(managed->environment), managed,
 				wanted.input.policy, request->name, reply) == 0 &&
-		 check_resolvers(managed->environment, &wanted, request->name, reply) == 0)
+		 check_resolvers(managed->environment, &wanted, request->name, reply) == 0 &&
+		 pg_descriptors_check(agent,
+				      PG_DESCRIPTORS_TO_MAKE(
+					      pg_environment_member_count(managed->environment)),
+				      request->name, reply) == 0)
 		update(agent, request, managed, &wanted, reply);
 }

@@ -78,6 +78,12 @@ static int check_outside(const struct pg_caller *caller, struct pg_error *err)
 	return pg_records_refuse_inside(records, cgroup, err);
 }
 
+/* It says nothing about the caller. */
+static bool is_shortage(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
 int pg_client_authorise(const struct pg_agent *agent, const struct pg_caller *caller,
 			enum pg_api_error *ret_code, struct pg_error *err)
 {
@@ -87,6 +93,8 @@ int pg_client_authorise(const struct pg_agent *agent, const struct pg_caller *ca
 	*ret_code = PG_API_PEER_REFUSED;
 	if (!error)
 		error = check_outside(caller, err);
+	if (is_shortage(error))
+		*ret_code = PG_API_OUT_OF_MEMORY;
 	if (error)
 		return error;
 	*ret_code = PG_API_NOT_PERMITTED;
@@ -137,8 +145,13 @@ static void admit(struct pg_server *server, struct pg_client *client)
 	int error = pg_caller_of(client->fd, &client->caller, &err);
 	const uid_t uid = client->caller.uid;
 
+	if (is_shortage(error))
+		code = PG_API_OUT_OF_MEMORY;
 	if (!error)
 		error = pg_client_authorise(server->agent, &client->caller, &code, &err);
+	/* For the next one. */
+	if (code == PG_API_OUT_OF_MEMORY)
+		make_room(server, (uid_t)-1);
 	if (error)
 		refuse(client, code, err.text);
 	else if (count_of(server, uid) >= server->agent->config->clients_per_user &&
