@@ -83,6 +83,21 @@ class Env(AgentTest):
         self.assertRegex(self.run_cli("env", "phase", name, "run").stdout,
                          r"\(as before\), .* connections closed\n$")
 
+    def test_lease_that_is_over(self):
+        name = self.make()["name"]
+        self.assertNotIn("since a lease", self.run_cli("env", "show", name).stdout)
+        change = self.json("env", "phase", name, "run", "--lease", "1", "--then", "deny")
+        self.assertEqual(change["lease"]["then"], "deny")
+        cursor = 0
+        while not self.json("env", "show", name)["denied"]:
+            page = self.daemon.call("GET", f"/v1/events?environment={name}&follow=1"
+                                    + (f"&cursor={cursor}" if cursor else "")).body
+            cursor = page[-1]["cursor"]
+        self.assertIn("denied          everything, since a lease is over",
+                      self.run_cli("env", "show", name).stdout)
+        self.assertRegex(self.run_cli("env", "list").stdout, rf"(?m)^{name} +run +denied ")
+        self.assertIn("a lease is over", self.run_cli("explain", name, A4, status=NO).stdout)
+
     def test_one_line_of_json(self):
         name = self.make()["name"]
         for words in (("env", "list"), ("env", "show", name), ("explain", name, A4),
@@ -140,6 +155,7 @@ class Env(AgentTest):
         bad = json.dumps({"network_policy": allowlist("https://a.example/x")})
         done = self.run_cli("env", "update", name, "--policy", bad, status=USAGE)
         self.assertIn('write: "a.example"', done.stderr)
+        self.assertIn("the policy has 1 error, so nothing was changed", done.stderr)
         self.run_cli("env", "create", self.name(), "--policy", "{", status=USAGE)
         self.run_cli("env", "create", self.name(), "--policy", "{},\"members\":[]", status=USAGE)
         refused = self.json("env", "list", status=UNREACHABLE, socket="/nowhere/agent.sock")

@@ -207,8 +207,9 @@ void pg_policy_input_refuse(const struct pg_policy_input *input, struct pg_reply
 {
 	struct pg_json_writer *json =
 		pg_reply_open_error(reply, PG_API_POLICY_INVALID, "/policy", NULL,
-				    "the policy has %zu errors, so nothing was changed",
-				    input->diagnostics.errors);
+				    "the policy has %zu error%s, so nothing was changed",
+				    input->diagnostics.errors,
+				    input->diagnostics.errors == 1 ? "" : "s");
 
 	if (!json)
 		return;

@@ -191,10 +191,9 @@ static void print_counters(const struct pg_json_value *counters)
 void pg_env_print_detail(const struct pg_json_value *root)
 {
 	/* What it is, in the order in which one asks. */
-	static const char *const lines[] = {"name",	      "phase",	   "denied",
-					    "generation",     "owner",	   "verifier",
-					    "member_traffic", "populated", "frozen",
-					    "cgroup_parent"};
+	static const char *const lines[] = {"name",	 "phase",    "generation",
+					    "owner",	 "verifier", "member_traffic",
+					    "populated", "frozen",   "cgroup_parent"};
 	const struct pg_json_value *members = pg_json_member(root, "members");
 	const struct pg_json_value *member = members ? pg_json_first(members) : NULL;
 	const struct pg_json_value *policy = pg_json_member(root, "policy");
@@ -202,6 +201,8 @@ void pg_env_print_detail(const struct pg_json_value *root)
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(lines); i++)
 		pg_agent_line(root, lines[i], lines[i]);
+	if (pg_json_is_true(pg_json_member(root, "denied")))
+		printf("%-15s everything, since a lease is over, until a phase is set\n", "denied");
 	printf("%-15s %s\n", "lease", lease ? lease : "");
 	for (; member; member = pg_json_next(member))
 		print_member(member);
