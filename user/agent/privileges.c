@@ -60,6 +60,28 @@ static int drop_sets(struct pg_error *err)
 	return error ? pg_fail_errno(err, error, "cannot drop capabilities") : 0;
 }
 
+static void report(cap_t now, cap_value_t capability, const char *name, const char *purpose)
+{
+	cap_flag_value_t has = CAP_CLEAR;
+
+	if (cap_get_flag(now, capability, CAP_EFFECTIVE, &has) == 0 && has == CAP_SET)
+		pg_log_info("keeps %s: %s", name, purpose);
+	else
+		pg_log_info("was not given %s: %s", name, purpose);
+}
+
+static void report_all(void)
+{
+	cap_t now = cap_get_proc();
+
+	if (!now)
+		return;
+#define PG_X(capability, purpose) report(now, capability, #capability, purpose);
+	PG_CAPABILITIES(PG_X)
+#undef PG_X
+	cap_free(now);
+}
+
 int pg_privileges_drop(struct pg_error *err)
 {
 	int error;
@@ -72,8 +94,6 @@ int pg_privileges_drop(struct pg_error *err)
 		error = drop_sets(err);
 	if (error)
 		return error;
-#define PG_X(capability, purpose) pg_log_info("keeps " #capability ": " purpose);
-	PG_CAPABILITIES(PG_X)
-#undef PG_X
+	report_all();
 	return 0;
 }

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The agent as a service: what systemd gives it and is told, and the privileges that it keeps."""
+
+import contextlib
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from agentcase import AgentTest
+from daemon import DAEMON, connect
+from harness import main
+from phasegate import dying_with_us, started
+
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+LIMIT = 30
+# Bits of the sets in /proc/PID/status, by number.
+CAPABILITIES = """chown dac_override dac_read_search fowner fsetid kill setgid setuid setpcap
+    linux_immutable net_bind_service net_broadcast net_admin net_raw ipc_lock ipc_owner sys_module
+    sys_rawio sys_chroot sys_ptrace sys_pacct sys_admin sys_boot sys_nice sys_resource sys_time
+    sys_tty_config mknod lease audit_write audit_control setfcap mac_override mac_admin syslog
+    wake_alarm block_suspend audit_read perfmon bpf checkpoint_restore""".split()
+
+
+class Service(AgentTest):
+    """Each test starts an agent of its own in the directory and with the settings of the class's,
+    which is stopped meanwhile."""
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.daemon.stop(), 0)
+        self.addCleanup(self.daemon.start)
+        self.path = f"{self.daemon.directory.name}/notified"
+        self.notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notified.bind(self.path)
+        self.notified.settimeout(LIMIT)
+        self.addCleanup(os.unlink, self.path)
+        self.addCleanup(self.notified.close)
+
+    def activate(self, sockets, **environment):
+        """Starts it as systemd does, with these descriptors from 3 on."""
+        moves = " ".join(f"{3 + i}<&{s.fileno()}" for i, s in enumerate(sockets))
+        script = f'export LISTEN_PID=$$ WATCHDOG_PID=$$; exec "$@" {moves}'
+        words = self.daemon.lab.client.command(DAEMON, "--config", self.daemon.config)
+        if not sockets:
+            script = script.replace("LISTEN_PID=$$", "")
+        else:
+            environment["LISTEN_FDS"] = str(len(sockets))
+        process = subprocess.Popen(
+            dying_with_us("bash", "-c", script, "bash", *words), stderr=subprocess.PIPE, text=True,
+            pass_fds=[s.fileno() for s in sockets],
+            env={**os.environ, "NOTIFY_SOCKET": self.path, **environment})
+        started.add(process.pid)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        process.kill()
+        process.communicate()
+
+    def wait_for(self, word):
+        """Until systemd would have been told; returns all that it was told until then."""
+        told = []
+        while word not in told:
+            told += self.notified.recv(4096).decode().split("\n")
+        return told
+
+    def listening(self, kind=socket.SOCK_STREAM):
+        made = socket.socket(socket.AF_UNIX, kind)
+        self.addCleanup(made.close)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.daemon.socket)
+        made.bind(self.daemon.socket)
+        if kind == socket.SOCK_STREAM:
+            made.listen(16)
+        self.addCleanup(lambda: os.path.exists(self.daemon.socket) and
+                        os.unlink(self.daemon.socket))
+        return made
+
+    def test_socket_activation(self):
+        """Who connects before the agent is there is served when it is."""
+        listening = self.listening()
+        os.chmod(self.daemon.socket, 0o600)
+        with contextlib.closing(connect(self.daemon.socket, LIMIT)) as early:
+            early.sendall(b"GET /v1/capabilities HTTP/1.1\r\nHost: x\r\n\r\n")
+            process = self.activate([listening])
+            self.wait_for("READY=1")
+            self.assertIn(b" 200 ", early.recv(4096))
+        process.send_signal(signal.SIGTERM)
+        self.wait_for("STOPPING=1")
+        self.assertEqual(process.wait(LIMIT), 0)
+        # It is systemd's: the next agent gets it again.
+        self.assertEqual(os.stat(self.daemon.socket).st_mode & 0o777, 0o600)
+        self.activate([listening])
+        self.wait_for("READY=1")
+        self.assertEqual(self.daemon.call("GET", "/v1/environments").status, 200)
+
+    def test_sockets_that_are_not_its_own(self):
+        one, two = socket.socketpair()
+        with contextlib.closing(one), contextlib.closing(two):
+            for sockets in ([one, two], [self.listening(socket.SOCK_DGRAM)], [one]):
+                process = self.activate(sockets)
+                _, said = process.communicate(timeout=LIMIT)
+                self.assertEqual(process.returncode, 1, said)
+                self.assertIn("systemd passes", said)
+
+    def test_what_systemd_is_told(self):
+        process = self.activate([], WATCHDOG_USEC="1000000")
+        told = self.wait_for("READY=1")
+        for _ in range(3):
+            told += self.wait_for("WATCHDOG=1")
+        self.assertNotIn("STOPPING=1", told)
+        process.send_signal(signal.SIGTERM)
+        self.wait_for("STOPPING=1")
+        self.assertEqual(process.wait(LIMIT), 0)
+
+    def test_watchdog_of_an_agent_that_hangs(self):
+        """It is the loop itself that feeds it: systemd would start another."""
+        process = self.activate([], WATCHDOG_USEC="500000")
+        self.wait_for("WATCHDOG=1")
+        process.send_signal(signal.SIGSTOP)
+        self.notified.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.notified.recv(4096)
+        self.assertEqual(select.select([self.notified], [], [], 1), ([], [], []))
+        process.send_signal(signal.SIGCONT)
+
+    @staticmethod
+    def status(process):
+        with open(f"/proc/{process}/status", encoding="ascii") as file:
+            return dict(line.split(":\t", 1) for line in file.read().splitlines())
+
+    def test_privileges(self):
+        process = self.activate([])
+        self.wait_for("READY=1")
+        with open(f"{SOURCES}/user/agent/privileges.h", encoding="utf-8") as file:
+            kept = re.findall(r"X\(CAP_(\w+), ", file.read())
+        status = self.status("self")
+        had = {name for number, name in enumerate(CAPABILITIES)
+               if int(status["CapPrm"], 16) >> number & 1}
+        bits = sum(1 << CAPABILITIES.index(name.lower()) for name in kept if name.lower() in had)
+        status = self.status(process.pid)
+        sets = {name: int(status[f"Cap{name}"], 16) for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")}
+        self.assertEqual(sets, {"Inh": 0, "Prm": bits, "Eff": bits, "Bnd": bits, "Amb": 0})
+        self.assertEqual(status["NoNewPrivs"], "1")
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=LIMIT)
+        with open(f"{SOURCES}/docs/phasegated.8.md", encoding="utf-8") as file:
+            manual = file.read()
+        for name in kept:
+            word = "keeps" if name.lower() in had else "was not given"
+            self.assertIn(f"{word} CAP_{name}: ", said)
+            self.assertIn(f"CAP_{name}", manual)
+
+
+class Units(unittest.TestCase):
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "needs systemd-analyze")
+    def test_units(self):
+        """As systemd reads them, but for where the program is."""
+        with tempfile.TemporaryDirectory() as directory:
+            for name in ("phasegated.service", "phasegated.socket"):
+                source = name + ".in" if name.endswith("service") else name
+                with open(f"{SOURCES}/etc/{source}", encoding="utf-8") as file:
+                    text = re.sub("^ExecStart=[^ \n]*", f"ExecStart={shutil.which(DAEMON)}",
+                                  file.read(), flags=re.M)
+                with open(f"{directory}/{name}", "w", encoding="utf-8") as file:
+                    file.write(text)
+            done = subprocess.run(
+                ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
+                 f"{directory}/phasegated.service", f"{directory}/phasegated.socket"],
+                capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    main()
