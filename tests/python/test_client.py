@@ -284,6 +284,24 @@ class Many(BothTest):
         self.assertEqual(len(self.agent.requests), 200)
 
 
+    def test_threads_share_a_client_and_an_environment(self):
+        """What it knows of the generation is what the last switch has said."""
+        environment = phasegate.Client(self.agent.path).create("e", {})
+
+        def switch():
+            for phase in ("run", "setup") * 10:
+                environment.set_phase(phase)
+
+        threads = [threading.Thread(target=switch) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(self.agent.requests), 161)
+        self.assertEqual((environment.generation, environment.phase_in_force),
+                         (self.agent.generation, self.agent.phase))
+
+
 class Interrupted(BothTest):
     def test_ctrl_c_while_it_is_created(self):
         """As test_while_it_is_created for threads."""

@@ -101,6 +101,17 @@ Test(client, sets_a_phase)
 			 "\"lease\":{\"seconds\":9,\"then\":\"deny\"}}");
 }
 
+/* Of a struct of which the phase alone is set. */
+Test(client, sets_a_phase_by_the_agents_defaults)
+{
+	const struct phasegate_set_phase wanted = {.phase = "run"};
+
+	start(CHANGE);
+	cr_assert(phasegate_set_phase(client, "e", &wanted, NULL, NULL, &error) == 0);
+	stop();
+	cr_expect_str_eq(fake_agent_body(&fake), "{\"phase\":\"run\"}");
+}
+
 Test(client, updates)
 {
 	const struct phasegate_policy policy = {.documents = documents, .document_count = 1};
