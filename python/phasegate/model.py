@@ -10,8 +10,9 @@ from typing import Any, Dict, Literal, Mapping, Optional, Tuple, Type, TypeVar, 
 
 # "public", "no-network", or {"network_mode": ..., "allowed_hosts": [...]}.
 NetworkPolicy = Union[str, Mapping[str, Any]]
-# A document with up to three of them, by the names of the fields.
-Document = Mapping[str, Optional[NetworkPolicy]]
+# A document with up to three of them, by the names of the fields. Not Mapping[str, NetworkPolicy]:
+# type checkers take a dict of different ones for a dict of what they have in common.
+Document = Mapping[str, Any]
 
 Phase = Literal["setup", "run", "verifier"]
 # What a lease may fall back to.
