@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define TARGETS_MAX 8
-#define CHAINS	    8
+#define CHAINS	    3
 
 static struct {
 	const char *token;
@@ -136,7 +136,7 @@ static void run_chains(void)
 /* More and more of them, up to a bound. */
 static void run_tree(void)
 {
-	for (int i = 0; i < 7; i++)
+	for (int i = 0; i < 4; i++)
 		if (fork() < 0)
 			break;
 	send_for_ever(NULL);

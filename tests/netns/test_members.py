@@ -3,6 +3,8 @@
 phase, and the ways in which an Environment ends."""
 
 import os
+import re
+import signal
 import socket
 
 import cgroups
@@ -16,9 +18,9 @@ OWN = "192.0.2.77"
 TEXT = policy(setup=allowlist(A4), run=allowlist(B4), verifier=NO_NETWORK)
 
 
-def state_of(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        return file.read().rsplit(")", 1)[1].split()[0]
+def cgroup_of(pid):
+    with open(f"/proc/{pid}/cgroup", encoding="ascii") as file:
+        return next(line[3:].strip() for line in file if line.startswith("0::"))
 
 
 class Members(AdoptTest):
@@ -221,6 +223,19 @@ class Operator(AdoptTest):
         keeper("adopt", self.name)
         self.wait_for(lambda: inside("send", "d", "closed-")["errno"] == "ECONNABORTED")
 
+    def test_never_allow_in_other_forms(self):
+        """By which a translator or a tunnel would send to it; others are none of its business."""
+        keeper = self.keeper(operator=[D4])
+        inside = self.inside(self.create(keeper, text=policy(setup=PUBLIC)))
+        for address, denied in ((D4, True), (B4, False)):
+            low = "%02x%02x:%02x%02x" % tuple(map(int, address.split(".")))
+            for form in (f"::ffff:{address}", f"64:ff9b::{low}", f"64:ff9b:1::{low}",
+                         f"2002:{low}::1", f"::ffff:0:{low}"):
+                found = inside("attempt", form)[form]
+                self.assertEqual(found == "EPERM", denied, (form, found))
+        for family in ("127.0.0.1", "::1"):
+            self.assertNotEqual(inside("attempt", family)[family], "EPERM", family)
+
     def test_host_ports(self):
         """Of the host's own address an entry opens only these."""
         servers = self.lab.client.call(
@@ -233,6 +248,24 @@ class Operator(AdoptTest):
         self.assertEqual(self.reachable(inside), {A4})
         self.assertEqual(inside("open_stream", "open", CLIENT4, port=opened)["errno"], "")
         self.assertEqual(inside("open_stream", "shut", CLIENT4, port=closed)["errno"], "EPERM")
+
+    def test_host_addresses_that_nobody_heard_of(self):
+        """More changes than the agent's socket holds: afterwards it knows what is there, and what
+        has gone."""
+        keeper = self.keeper(operator=["-", "9"])
+        net = "198.19.0.0/16"
+        inside = self.inside(self.create(keeper, text=policy(setup=allowlist(net))))
+        addresses = [f"198.19.{i // 200}.{i % 200 + 1}" for i in range(2000)]
+        gone, came = addresses[0], addresses[-1]
+        self.lab.client.ip(f"addr add {gone}/32 dev lo")
+        self.addCleanup(self.lab.client.ip, f"addr del {came}/32 dev lo")
+        self.wait_for(lambda: inside("attempt", gone)[gone] == "EPERM")
+        os.kill(keeper.pid, signal.SIGSTOP)
+        self.lab.client.ip(*(f"addr add {address}/32 dev lo" for address in addresses[1:]),
+                           *(f"addr del {address}/32 dev lo" for address in addresses[:-1]))
+        os.kill(keeper.pid, signal.SIGCONT)
+        self.wait_for(lambda: inside("attempt", gone)[gone] != "EPERM", about="gone")
+        self.assertEqual(inside("attempt", came)[came], "EPERM")
 
     def test_guard(self):
         """Without an Environment there is no network below the parent, whoever is alive."""
@@ -284,7 +317,7 @@ class Survivors(AdoptTest):
                              keeper("now")["now"])[0]
 
     def test_freeze(self):
-        """A cgroup of their own is frozen whole, among others they are stopped one by one."""
+        """In cgroups made for it; and thawed they are where they were. No signal ends it."""
         keeper = self.keeper()
         state = self.create(keeper, text=TEXT)
         before = self.inside(state)
@@ -296,13 +329,21 @@ class Survivors(AdoptTest):
         pids = [client("pid") for client in (among, alone)]
         self.assertEqual({pid for pid, _, _ in keeper("survivors", now, "freeze")["survivors"]},
                          set(pids))
-        self.wait_for(lambda: state_of(pids[0]) == "T")
-        with open(cgroups.path_of(own) + "/cgroup.events", encoding="ascii") as file:
-            self.assertIn("frozen 1", file.read())
+        for pid, cgroup in zip(pids, (state["member"], own)):
+            where = cgroup_of(pid)
+            self.assertRegex(where, f"^{re.escape(cgroup)}/frozen-[0-9a-f]{{8}}$")
+            self.assertEqual(before("run", "sh", "-c", f"kill -CONT {pid}")["status"], 0)
+            with open(cgroups.path_of(where) + "/cgroup.events", encoding="ascii") as file:
+                self.assertIn("frozen 1", file.read())
         self.assertEqual(self.reachable(before), {A4})
+        # Once more is no more than once.
+        keeper("survivors", now, "freeze")
+        self.assertRegex(cgroup_of(pids[0]), f"^{re.escape(state['member'])}/frozen-[^/]*$")
         keeper("thaw")
-        for client in (among, alone):
+        for client, pid, cgroup in zip((among, alone), pids, (state["member"], own)):
             self.assertEqual(self.reachable(client), {A4})
+            self.assertEqual(cgroup_of(pid), cgroup)
+        self.assertEqual(os.listdir(cgroups.path_of(own)).count("frozen"), 0)
 
     def test_forking(self):
         """What starts processes all the time cannot outrun it."""

@@ -4,6 +4,7 @@
 #include "descriptors.h"
 #include "generation.h"
 #include "opens_host.h"
+#include "phases.h"
 #include "policy_input.h"
 #include "quota.h"
 #include "request.h"
@@ -88,7 +89,9 @@ static void update(struct pg_agent *agent, const struct pg_request *request,
 		return;
 	}
 	pg_opens_host_warn(agent, wanted->input.policy);
-	error = pg_environment_update(environment, wanted->input.policy, &change, &err);
+	error = pg_phase_prepare_update(agent, managed, wanted->input.policy, &err);
+	if (!error)
+		error = pg_environment_update(environment, wanted->input.policy, &change, &err);
 	if (!error && pg_environment_close_forbidden(environment, &closing, &closing_err) < 0)
 		pg_agent_warn(agent, "connections_open", closing_err.text);
 	pg_agent_take_warnings(agent, &warnings);

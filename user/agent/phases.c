@@ -185,8 +185,8 @@ int pg_phase_change(struct pg_agent *agent, struct pg_managed *managed,
 		error = switch_and_note(managed, wanted, &result->change, err);
 	if (error)
 		return error;
-	if (wanted->phase == PG_PHASE_RUN && managed->note.frozen &&
-	    pg_environment_thaw(managed->environment, err) < 0)
+	/* Whatever the note says: the agent may have been killed before it was written. */
+	if (wanted->phase == PG_PHASE_RUN && pg_environment_thaw(managed->environment, err) < 0)
 		pg_agent_warn(agent, "still_frozen", err->text);
 	keep_after(agent, managed, wanted, result->widened);
 	if (result->change.changed) {
@@ -195,6 +195,38 @@ int pg_phase_change(struct pg_agent *agent, struct pg_managed *managed,
 	}
 	pg_leases_tend(agent);
 	return 0;
+}
+
+int pg_phase_prepare_update(struct pg_agent *agent, struct pg_managed *managed,
+			    const struct pg_policy *policy, struct pg_error *err)
+{
+	struct pg_environment *environment = managed->environment;
+	const enum pg_phase phase = pg_environment_phase(environment);
+	PG_CLEANUP(pg_survivors_clear) struct pg_survivors survivors = {0};
+	pg_autonote struct pg_note note = {0};
+	char text[128];
+	int error;
+
+	/* While everything is denied it is the next switch that opens. */
+	if (!managed->note.run_since || managed->note.frozen || phase == PG_PHASE_RUN ||
+	    pg_environment_denied(environment) ||
+	    pg_phase_allows_no_more(&policy->phases[phase],
+				    &pg_environment_policy(environment)->phases[phase]))
+		return 0;
+	error = end_survivors(managed, PG_SURVIVOR_CHOICE_KILL, &survivors, err);
+	if (error)
+		return error;
+	if (survivors.count) {
+		snprintf(text, sizeof(text),
+			 "%zu processes of the run were killed, since the %s phase allows more now",
+			 survivors.count, pg_phase_name(phase));
+		pg_agent_warn(agent, "survivors_killed", text);
+	}
+	error = pg_note_copy(&managed->note, &note);
+	if (error)
+		return pg_fail(err, error, "no memory for a note");
+	note.run_since = 0;
+	return pg_managed_set_note(managed, &note, err);
 }
 
 static bool is_due(const struct pg_managed *managed, uint64_t now)

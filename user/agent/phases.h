@@ -44,5 +44,12 @@ int pg_phase_change(struct pg_agent *agent, struct pg_managed *managed,
 		    const struct pg_phase_change *wanted, struct pg_phase_result *result,
 		    struct pg_error *err) PG_MUST_CHECK;
 
+/*
+ * Before the policy is updated to this one: ends survivors that would reach by it what the phase in
+ * force has not allowed so far, with the warning "survivors_killed". Frozen ones stay frozen.
+ */
+int pg_phase_prepare_update(struct pg_agent *agent, struct pg_managed *managed,
+			    const struct pg_policy *policy, struct pg_error *err) PG_MUST_CHECK;
+
 /* Lets leases that are over fall back, and sets the timer for the next. */
 void pg_leases_tend(struct pg_agent *agent);

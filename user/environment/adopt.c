@@ -10,7 +10,8 @@
  *   4. listeners     at the same endpoints, in all network namespaces
  *   5. the bank that is not in force is let go
  *   6. state file    without it
- *   7. connections   that are forbidden are closed, after the return
+ *   7. members       that were frozen for a moment go on
+ *   8. connections   that are forbidden are closed, after the return
  *
  * The phase, the generation and the bank in force are what the state in the kernel says: the
  * killed owner may have switched without having told anybody.
@@ -20,6 +21,7 @@
 
 #include "dns.h"
 #include "steps.h"
+#include "survivors.h"
 
 static int open_record(struct pg_environment *environment, const char *name, struct pg_error *err)
 {
@@ -131,6 +133,13 @@ static int let_other_bank_go(struct pg_environment *environment, struct pg_kept 
 	return pg_environment_save(environment, err);
 }
 
+/* The killed owner was about to end survivors: they are still there, or not. */
+static void end_hold(struct pg_environment *environment, const struct pg_kept *kept)
+{
+	environment->held = kept->saved.held;
+	pg_hold_end(environment);
+}
+
 static int adopt(struct pg_environment *environment, struct pg_kept *kept, struct pg_error *err)
 {
 	int error = open_record(environment, kept->name, err);
@@ -141,6 +150,8 @@ static int adopt(struct pg_environment *environment, struct pg_kept *kept, struc
 		error = take_over(environment, err);
 	if (!error)
 		error = let_other_bank_go(environment, kept, err);
+	if (!error)
+		end_hold(environment, kept);
 	/* The killed owner may not have come to it, and the operator may forbid more than before.
 	 */
 	return error ? error : pg_host_close_soon(environment, err);

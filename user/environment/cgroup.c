@@ -231,6 +231,10 @@ int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed, s
 		(void)!pg_file_write_at(cgroup_fd, "cgroup.freeze", "1", NULL);
 		killing.count = 0;
 		error = pg_cgroup_walk(cgroup_fd, kill_one_cgroup, &killing);
+		/* One write should kill all, but for the process whose first thread has ended: the
+		 * kernel (6.18, too) signals that thread alone. */
+		if (wait_ms > 2)
+			killing.by_pid = true;
 		/* As long as one write kills all, it only counts. */
 		if (error && killing.by_pid)
 			return pg_fail_errno(err, error, "walking the cgroup's subtree");
@@ -238,7 +242,7 @@ int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed, s
 		seen = killing.count > seen ? killing.count : seen;
 		/* One write kills all, at any depth, and no one who got the pid of one that has
 		 * died. Before Linux 5.14 there is no such file. */
-		if (!killing.by_pid && pg_file_write_at(cgroup_fd, "cgroup.kill", "1", NULL))
+		if (pg_file_write_at(cgroup_fd, "cgroup.kill", "1", NULL))
 			killing.by_pid = true;
 		wait_for_event(events_fd, wait_ms);
 	}

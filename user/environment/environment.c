@@ -46,6 +46,7 @@ int pg_environment_save(struct pg_environment *environment, struct pg_error *err
 		.state = environment->state_index,
 		.flags = environment->header.flags,
 		.member_count = environment->record.cgroup_count,
+		.held = environment->held,
 		.listener = {environment->header.listener[0], environment->header.listener[1]},
 		.settings = environment->settings,
 	};

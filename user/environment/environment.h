@@ -216,7 +216,6 @@ struct pg_survivor {
 	pid_t pid;
 	char command[16]; /* as in /proc/PID/comm */
 	char *cgroup;	  /* absolute path below the cgroup2 mount */
-	bool frozen;	  /* with its whole cgroup */
 };
 struct pg_survivors {
 	struct pg_survivor *items;
@@ -234,8 +233,9 @@ int pg_environment_survivors(const struct pg_environment *environment, uint64_t 
 
 enum pg_survivor_end {
 	PG_SURVIVORS_KILL,
-	/* Whole cgroups where nobody else is in them, else process by process (SIGSTOP), which
-	 * another process of the Environment could undo. */
+	/* In cgroups that are made for it, below those that they are in, so that no signal of
+	 * another process of the Environment lets them run again. Who cannot be moved there is
+	 * killed, with the warning "survivors_killed". */
 	PG_SURVIVORS_FREEZE,
 };
 

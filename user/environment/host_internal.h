@@ -150,6 +150,7 @@ struct pg_environment {
 	struct pg_dns *dns;	 /* NULL: the policy has had no names so far */
 	struct pg_content *next; /* on its way to be put in force */
 	bool stranded;		 /* a closing pass is due */
+	uint64_t held;		 /* places that are frozen for a moment, a bit each */
 	struct pg_environment_cost cost;
 };
 

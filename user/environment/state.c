@@ -123,6 +123,8 @@ int pg_saved_write(int record_fd, const struct pg_saved *saved, struct pg_error 
 	for (size_t i = 0; i < saved->member_count; i++)
 		pg_json_write_decimal(&json, NULL, saved->members[i]);
 	pg_json_write_close(&json, ']');
+	if (saved->held)
+		pg_json_write_decimal(&json, "held", saved->held);
 	if (saved->listener[0].port)
 		write_endpoints(&json, "listener", saved->listener, 2);
 	pg_json_write_open(&json, "banks", '[');

@@ -66,6 +66,7 @@ struct pg_saved {
 	uint32_t flags; /* of the header */
 	uint64_t members[PG_MEMBERS_MAX];
 	size_t member_count;
+	uint64_t held; /* members that were frozen for a moment only, a bit each */
 	struct pg_endpoint listener[2];
 	struct pg_saved_bank banks[PG_BANK_COUNT];
 	struct pg_settings settings;

@@ -15,7 +15,7 @@
 #define STATE_VALUES 2097152UL
 
 struct text {
-	uint64_t version, abi, state, flags, owner;
+	uint64_t version, abi, state, flags, owner, held;
 	const char *intent, *pins, *note;
 	bool apart, report_denials, forbid_private;
 	uint64_t floor_s, grace_s, wildcard_per_minute, denial, addresses_max;
@@ -31,6 +31,7 @@ static const struct pg_json_field text_fields[] = {
 	FIELD(state, PG_JSON_NUMBER, .required = true, .max = PG_ENVIRONMENT_MAX - 1),
 	FIELD(flags, PG_JSON_NUMBER, .required = true, .max = UINT32_MAX),
 	FIELD(members, PG_JSON_ARRAY, .required = true, .max = PG_MEMBERS_MAX),
+	FIELD(held, PG_JSON_DECIMAL),
 	FIELD(listener, PG_JSON_ARRAY, .max = 2),
 	FIELD(banks, PG_JSON_ARRAY, .required = true, .max = PG_BANK_COUNT),
 	FIELD(apart, PG_JSON_BOOL, .required = true),
@@ -183,6 +184,7 @@ static int take_text(const struct text *text, struct pg_saved *saved)
 
 	saved->state = (uint32_t)text->state;
 	saved->flags = (uint32_t)text->flags;
+	saved->held = text->held;
 	settings->apart = text->apart;
 	settings->attached = saved->flags & PG_HEADER_ATTACHED;
 	settings->report_denials = text->report_denials;

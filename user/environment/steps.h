@@ -27,13 +27,15 @@
 	X(UNWRITTEN, "unwritten") /* the record is not written yet */ \
 	X(SAVED, "saved")	  /* create: all that the next owner needs is in the state file */ \
 	X(SWITCHED, "switched")	  /* another phase is in force */ \
-	X(UPDATE_FILLED, "update-filled")   /* update: the new sets are in the kernel */ \
-	X(UPDATE_SAVED, "update-saved")	    /* and in the state file */ \
-	X(UPDATE_WRITTEN, "update-written") /* and in the headers, in the other bank */ \
-	X(UPDATED, "updated")		    /* in force */ \
-	X(UPDATE_FREED, "update-freed")	    /* the old sets are gone */ \
-	X(END_SAVED, "end-saved")	    /* destroy: intended */ \
-	X(END_CLOSED, "end-closed")	    /* everything is denied */ \
+	X(UPDATE_FILLED, "update-filled")     /* update: the new sets are in the kernel */ \
+	X(UPDATE_SAVED, "update-saved")	      /* and in the state file */ \
+	X(UPDATE_WRITTEN, "update-written")   /* and in the headers, in the other bank */ \
+	X(UPDATED, "updated")		      /* in force */ \
+	X(UPDATE_FREED, "update-freed")	      /* the old sets are gone */ \
+	X(HELD, "held")			      /* survivors: everything is frozen */ \
+	X(SURVIVORS_ENDED, "survivors-ended") /* still */ \
+	X(END_SAVED, "end-saved")	      /* destroy: intended */ \
+	X(END_CLOSED, "end-closed")	      /* everything is denied */ \
 	X(END_KILLED, "end-killed") \
 	X(END_UNPINNED, "end-unpinned")	  /* no links, no cgroup that we made */ \
 	X(END_REMOVED, "end-removed")	  /* no record; only slots are left */ \

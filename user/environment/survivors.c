@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that were started in a phase and are still alive: they could wait for a wider one. */
-#include "host_internal.h"
+#include "survivors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,13 +12,11 @@
 #include "base/file.h"
 #include "base/vector.h"
 #include "base/wait.h"
+#include "steps.h"
 
-/* The fields of /proc/PID/stat from the state on; that of the start time is the 22nd of all. */
+/* The fields of /proc/PID/stat; the state is the third. */
+#define THREADS_FIELD	 20
 #define START_TIME_FIELD 22
-/* A process that forks all the time loses the race, but not at the first try. */
-#define PASSES_MAX	 1000
-/* How long a process may take to stop; one in a system call that cannot be interrupted. */
-#define STOP_MS		 2000
 
 struct listing {
 	const struct pg_environment *environment;
@@ -54,10 +52,15 @@ static int read_process(pid_t pid, const char *file, char *buffer, size_t size)
 	return 0;
 }
 
-/* Start time in clock ticks since boot, and the state as proc(5) has it. */
-static int read_start(pid_t pid, uint64_t *ret_ticks, char *ret_state)
+struct process {
+	uint64_t ticks; /* of its start, in clock ticks since boot */
+	bool is_dead;
+};
+
+static int read_stat(pid_t pid, struct process *ret_process)
 {
-	char text[1024], *at;
+	char text[1024], *at, state;
+	unsigned long threads = 0;
 	int error = read_process(pid, "stat", text, sizeof(text));
 
 	if (error)
@@ -67,20 +70,30 @@ static int read_start(pid_t pid, uint64_t *ret_ticks, char *ret_state)
 	if (!at || at[1] != ' ')
 		return -EIO;
 	at += 2;
-	*ret_state = *at;
+	state = *at;
 	for (int field = 3; field < START_TIME_FIELD; field++) {
 		at = strchr(at, ' ');
 		if (!at)
 			return -EIO;
 		at++;
+		if (field + 1 == THREADS_FIELD)
+			threads = strtoul(at, NULL, 10);
 	}
-	*ret_ticks = strtoull(at, NULL, 10);
+	ret_process->ticks = strtoull(at, NULL, 10);
+	/* Its first thread may have ended, and others live: that is a zombie in name only. */
+	ret_process->is_dead = (state == 'Z' || state == 'X') && threads <= 1;
 	return 0;
 }
 
-static bool is_dead(char state)
+/* Whether it lives and was started then or later; else a negative errno, or 0. */
+static int is_survivor(pid_t pid, uint64_t since_ticks)
 {
-	return state == 'Z' || state == 'X';
+	struct process process;
+	int error = read_stat(pid, &process);
+
+	if (error)
+		return pg_cgroup_is_gone(error) ? 0 : error;
+	return !process.is_dead && process.ticks >= since_ticks;
 }
 
 /* The path below the mount of the member's cgroup or one below it. */
@@ -128,29 +141,28 @@ static int list_cgroup(void *userdata, int cgroup_fd)
 
 	if (error)
 		return pg_cgroup_is_gone(error) ? 0 : error;
-	for (size_t i = 0; i < count && !error; i++) {
-		uint64_t ticks;
-		char state;
-
+	for (size_t i = 0; i < count && error >= 0; i++) {
 		/* 0: a process that this pid namespace does not show. */
 		if (pids[i] <= 0)
 			return -EOPNOTSUPP;
-		error = read_start(pids[i], &ticks, &state);
-		if (pg_cgroup_is_gone(error))
-			error = 0;
-		else if (!error && !is_dead(state) && ticks >= listing->since_ticks)
+		error = is_survivor(pids[i], listing->since_ticks);
+		if (error > 0)
 			error = add_survivor(listing, cgroup_fd, pids[i]);
 	}
 	return error;
 }
 
+uint64_t pg_survivor_ticks(uint64_t since_ns)
+{
+	return since_ns / (PG_NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 int pg_environment_survivors(const struct pg_environment *environment, uint64_t since_ns,
 			     struct pg_survivors *ret_survivors, struct pg_error *err)
 {
-	const uint64_t tick_ns = PG_NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK);
 	struct listing listing = {
 		.environment = environment,
-		.since_ticks = since_ns / tick_ns,
+		.since_ticks = pg_survivor_ticks(since_ns),
 		.survivors = ret_survivors,
 	};
 
@@ -170,203 +182,92 @@ int pg_environment_survivors(const struct pg_environment *environment, uint64_t 
 }
 
 /* By descriptor, and looked at once more: the pid may be somebody else's by now. */
-static int send_signal(const struct pg_survivor *survivor, uint64_t since_ticks, int number)
+int pg_survivor_kill(pid_t pid, uint64_t since_ticks)
 {
-	pg_autoclose int fd = (int)syscall(SYS_pidfd_open, survivor->pid, 0);
-	uint64_t ticks;
-	char state;
+	pg_autoclose int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	int error;
 
 	if (fd < 0)
 		return errno == ESRCH ? 0 : -errno;
-	error = read_start(survivor->pid, &ticks, &state);
-	if (pg_cgroup_is_gone(error) || (!error && (is_dead(state) || ticks < since_ticks)))
-		return 0;
-	if (!error && syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) && errno != ESRCH)
-		error = -errno;
+	error = is_survivor(pid, since_ticks);
+	if (error > 0)
+		error = syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) && errno != ESRCH
+				? -errno
+				: 0;
 	return error;
 }
 
-static struct pg_survivor *find(const struct pg_survivors *survivors, pid_t pid)
+static bool has(const struct pg_survivors *survivors, pid_t pid)
 {
 	for (size_t i = 0; i < survivors->count; i++)
 		if (survivors->items[i].pid == pid)
-			return &survivors->items[i];
-	return NULL;
+			return true;
+	return false;
 }
 
-/* Those that are new go to the list of all; *ret_new counts them. */
-static int merge(struct pg_survivors *all, size_t *room, struct pg_survivors *found,
-		 size_t *ret_new)
+/* Those that are new go to the list of all. */
+static int merge(struct pg_survivors *all, size_t *room, struct pg_survivors *found)
 {
-	*ret_new = 0;
 	for (size_t i = 0; i < found->count; i++) {
-		if (find(all, found->items[i].pid))
+		if (has(all, found->items[i].pid))
 			continue;
 		if (pg_vector_grow(&all->items, all->count, room, sizeof(*all->items)))
 			return -ENOMEM;
-		all->items[all->count] = found->items[i];
+		all->items[all->count++] = found->items[i];
 		found->items[i].cgroup = NULL;
-		all->count++;
-		++*ret_new;
 	}
 	return 0;
 }
 
-/* Until cgroup.events says so. */
-static int wait_frozen(int cgroup_fd)
+/* Until none is there: those that could not be held may have started others. */
+static int kill_all(const struct pg_environment *environment, uint64_t since_ns,
+		    struct pg_survivors *all, struct pg_error *err)
 {
-	const uint64_t deadline = pg_monotonic_ns() + STOP_MS * PG_NSEC_PER_MSEC;
-	bool frozen;
-	int error;
+	const uint64_t deadline = pg_monotonic_ns() + PG_CGROUP_KILL_MS * PG_NSEC_PER_MSEC;
+	size_t room = 0;
 
-	while (!(error = pg_cgroup_frozen(cgroup_fd, &frozen, NULL)) && !frozen) {
-		if (pg_monotonic_ns() > deadline)
-			return -ETIMEDOUT;
-		(void)!pg_wait_readable(-1, -1, 1);
-	}
-	return error;
-}
+	for (;;) {
+		PG_CLEANUP(pg_survivors_clear) struct pg_survivors found = {};
+		int error = pg_environment_survivors(environment, since_ns, &found, err);
 
-/* A cgroup in which nobody else is can be frozen whole, with those that it starts meanwhile. */
-static int freeze_cgroup(void *userdata, int cgroup_fd)
-{
-	struct pg_survivors *survivors = userdata;
-	pg_autofree pid_t *pids = NULL;
-	size_t count = 0;
-	int error = pg_cgroup_pids(cgroup_fd, &pids, &count, NULL);
-
-	if (error)
-		return pg_cgroup_is_gone(error) ? 0 : error;
-	for (size_t i = 0; i < count; i++)
-		if (!find(survivors, pids[i]))
-			return 0;
-	/* Freezing is for what is below as well: there nobody else may be either. */
-	if (!count || pg_cgroup_has_children(cgroup_fd))
-		return 0;
-	error = pg_file_write_at(cgroup_fd, "cgroup.freeze", "1", NULL);
-	if (!error)
-		error = wait_frozen(cgroup_fd);
-	for (size_t i = 0; i < count && !error; i++)
-		find(survivors, pids[i])->frozen = true;
-	return pg_cgroup_is_gone(error) ? 0 : error;
-}
-
-static int freeze_cgroups(struct pg_environment *environment, struct pg_survivors *survivors)
-{
-	for (size_t i = 0; i < pg_place_count(environment); i++) {
-		const struct pg_place *place = &environment->places[i];
-		int error = pg_place_is_gone(place)
-				    ? 0
-				    : pg_cgroup_walk(place->fd, freeze_cgroup, survivors);
-
-		if (error && !pg_cgroup_is_gone(error))
+		if (error || !found.count)
 			return error;
-	}
-	return 0;
-}
-
-/* Until it does not run any more: a signal takes its time to a process on another CPU. */
-static int wait_stopped(const struct pg_survivor *survivor)
-{
-	const uint64_t deadline = pg_monotonic_ns() + STOP_MS * PG_NSEC_PER_MSEC;
-	uint64_t ticks;
-	char state;
-
-	while (!read_start(survivor->pid, &ticks, &state) && !strchr("TtZX", state)) {
 		if (pg_monotonic_ns() > deadline)
-			return -ETIMEDOUT;
+			return pg_fail(err, -ETIMEDOUT, "%zu processes of %s do not end",
+				       found.count, environment->record.name);
+		for (size_t i = 0; i < found.count && !error; i++)
+			error = pg_survivor_kill(found.items[i].pid, pg_survivor_ticks(since_ns));
+		if (!error)
+			error = merge(all, &room, &found);
+		if (error)
+			return pg_fail_errno(err, error, "ending the survivors in %s",
+					     environment->record.name);
 		(void)!pg_wait_readable(-1, -1, 1);
 	}
-	return 0;
-}
-
-static int stop_others(const struct pg_survivors *survivors, uint64_t since_ticks)
-{
-	int error = 0, failed;
-
-	for (size_t i = 0; i < survivors->count; i++) {
-		failed = survivors->items[i].frozen
-				 ? 0
-				 : send_signal(&survivors->items[i], since_ticks, SIGSTOP);
-		error = error ? error : failed;
-	}
-	for (size_t i = 0; i < survivors->count && !error; i++)
-		if (!survivors->items[i].frozen)
-			error = wait_stopped(&survivors->items[i]);
-	return error;
-}
-
-static int kill_all(const struct pg_survivors *survivors, uint64_t since_ticks)
-{
-	int error = 0, failed;
-
-	for (size_t i = 0; i < survivors->count; i++) {
-		failed = send_signal(&survivors->items[i], since_ticks, SIGKILL);
-		error = error ? error : failed;
-	}
-	(void)!pg_wait_readable(-1, -1, 1);
-	return error;
 }
 
 int pg_environment_end_survivors(struct pg_environment *environment, uint64_t since_ns,
 				 enum pg_survivor_end how, struct pg_survivors *ret_survivors,
 				 struct pg_error *err)
 {
-	const uint64_t tick_ns = PG_NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK);
-	const uint64_t ticks = since_ns / tick_ns;
-	size_t room = 0, added;
-	int error = 0;
+	PG_CLEANUP(pg_survivors_clear) struct pg_survivors seen = {};
+	int error = pg_environment_survivors(environment, since_ns, &seen, err);
 
 	*ret_survivors = (struct pg_survivors){};
-	for (int pass = 0; pass < PASSES_MAX; pass++) {
-		PG_CLEANUP(pg_survivors_clear) struct pg_survivors found = {};
-
-		error = pg_environment_survivors(environment, since_ns, &found, err);
-		if (error)
-			return error;
-		error = merge(ret_survivors, &room, &found, &added);
-		/* Killed ones must be gone, stopped ones stay: then none may be new. */
-		if (!error && (how == PG_SURVIVORS_KILL ? !found.count : !added))
-			return 0;
-		if (!error && how == PG_SURVIVORS_KILL)
-			error = kill_all(ret_survivors, ticks);
-		else if (!error)
-			error = freeze_cgroups(environment, ret_survivors);
-		if (!error && how == PG_SURVIVORS_FREEZE)
-			error = stop_others(ret_survivors, ticks);
-		if (error)
-			return pg_fail_errno(err, error, "ending the survivors in %s",
-					     environment->record.name);
+	if (error || !seen.count)
+		return error;
+	error = pg_hold(environment, err);
+	if (error)
+		return error;
+	switch (how) {
+	case PG_SURVIVORS_KILL:
+		error = kill_all(environment, since_ns, ret_survivors, err);
+		break;
+	case PG_SURVIVORS_FREEZE:
+		error = pg_survivors_freeze(environment, since_ns, ret_survivors, err);
+		break;
 	}
-	return pg_fail(err, -ETIMEDOUT, "processes of %s go on starting others",
-		       environment->record.name);
-}
-
-static int thaw_cgroup(void *userdata, int cgroup_fd)
-{
-	pg_autofree pid_t *pids = NULL;
-	size_t count = 0;
-	int error = pg_file_write_at(cgroup_fd, "cgroup.freeze", "0", NULL);
-
-	if (!error)
-		error = pg_cgroup_pids(cgroup_fd, &pids, &count, NULL);
-	for (size_t i = 0; i < count; i++)
-		if (pids[i] > 0)
-			kill(pids[i], SIGCONT);
-	return pg_cgroup_is_gone(error) ? 0 : error;
-}
-
-int pg_environment_thaw(struct pg_environment *environment, struct pg_error *err)
-{
-	for (size_t i = 0; i < pg_place_count(environment); i++) {
-		const struct pg_place *place = &environment->places[i];
-		int error =
-			pg_place_is_gone(place) ? 0 : pg_cgroup_walk(place->fd, thaw_cgroup, NULL);
-
-		if (error && !pg_cgroup_is_gone(error))
-			return pg_fail_errno(err, error, "thawing %s",
-					     pg_place_path(environment, i));
-	}
-	return 0;
+	pg_step(PG_STEP_SURVIVORS_ENDED);
+	pg_hold_end(environment);
+	return error;
 }
