@@ -38,31 +38,42 @@ static int read_follow(const char *text, bool *ret_follow, struct pg_reply *repl
 	return -EINVAL;
 }
 
-static void refuse_cursor(const struct pg_agent *agent, struct pg_reply *reply)
+static void refuse_cursor(uint64_t first, struct pg_reply *reply)
 {
 	char oldest[32];
 
-	snprintf(oldest, sizeof(oldest), "%" PRIu64, agent->events.first);
+	snprintf(oldest, sizeof(oldest), "%" PRIu64, first);
 	pg_reply_error(reply, PG_API_CURSOR_EXPIRED, oldest, NULL,
 		       "events from this cursor on are not kept any more, or are none of this"
 		       " agent's");
 }
 
+/* Whose events may have been dropped of one who asks about the Environment; -1: anybody's. */
+static uid_t owner_of(const struct pg_agent *agent, const char *name)
+{
+	const struct pg_managed *managed = name ? pg_agent_find(agent, name) : NULL;
+
+	return managed ? pg_environment_owner(managed->environment) : (uid_t)-1;
+}
+
 void pg_api_events(struct pg_agent *agent, const struct pg_request *request, struct pg_reply *reply)
 {
-	struct pg_events_query query = {.cursor = agent->events.first,
-					.uid = request->caller->uid,
+	struct pg_events_query query = {.uid = request->caller->uid,
 					.environment = pg_request_query(request, "environment")};
+	uint64_t first;
 	bool follow;
 	int error;
+
+	query.owner = owner_of(agent, query.environment);
+	first = query.cursor = pg_events_first(&agent->events, &query);
 
 	if (read_cursor(agent, pg_request_query(request, "cursor"), &query.cursor, reply) < 0 ||
 	    read_follow(pg_request_query(request, "follow"), &follow, reply) < 0)
 		return;
 	if (*request->resume)
 		query.cursor = *request->resume;
-	if (query.cursor < agent->events.first || query.cursor > agent->events.next) {
-		refuse_cursor(agent, reply);
+	if (query.cursor < first || query.cursor > agent->events.next) {
+		refuse_cursor(first, reply);
 		return;
 	}
 	if (follow && !request->last && !pg_events_find(&agent->events, &query)) {
