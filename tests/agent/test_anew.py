@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A member whose cgroup is removed and made anew, as by a restart of a container, is confined again,
+"""A member whose cgroup is removed and made anew, as when a container restarts, is confined again,
 by the agent that runs or by the next one; as long as it is not, no phase can be set."""
 
 import os
