@@ -181,6 +181,25 @@ class Docker(AgentTest):
         for one in (name, owner):
             self.assert_confined(one)
 
+    def test_neighbours_of_containerd(self):
+        """Its state says nothing of who shares a network: the processes do."""
+        owner, identity = self.container()
+        name, _ = self.container("--network", "container:" + owner)
+        made = self.create({"network_policy": allowlist(A4)},
+                           members=[{"container": self.identity(name), "runtime": "containerd"}])
+        self.assertIn(identity, self.warnings(made, "unconfined_service")[0])
+        self.assert_confined(name)
+
+    def identity(self, name):
+        return self.docker.call("inspect", "--format", "{{.Id}}", name).stdout.decode().strip()
+
+    def test_address_of_the_host(self):
+        """An entry that covers it opens the host's ports to the container."""
+        name, _ = self.container("--cgroupns", "host")
+        made = self.attach(name, policy={"network_policy": allowlist(A4, GATEWAY)})
+        self.assertEqual(len(self.warnings(made, "opens_host")), 1)
+        self.assert_confined(name)
+
     def test_project(self):
         """Three services, one in the network of another; "db" is an entry by its name."""
         network = self.network("shop")
