@@ -55,8 +55,11 @@ static __always_inline void pg_report(const struct pg_view *view, const struct p
 	bpf_ringbuf_submit(event, 0);
 }
 
-/* Whether the Environment may report one more denial in this second. CPUs that ask at once may
- * report one more each. */
+/*
+ * Whether the Environment may report one more denial in this second. CPUs that ask at once may
+ * report one more each, and at the turn of a second as many more as one that was interrupted right
+ * here takes back; a second that is over does not begin again.
+ */
 static __always_inline bool pg_may_report_denied(const struct pg_header *header, __u64 now)
 {
 	struct pg_event_budget *budget;
@@ -66,7 +69,7 @@ static __always_inline bool pg_may_report_denied(const struct pg_header *header,
 	budget = bpf_map_lookup_elem(&pg_event_budgets, &index);
 	if (!budget || bpf_ringbuf_query(&pg_events, PG_RB_AVAIL_DATA) > PG_EVENT_RING_BYTES / 2)
 		return false;
-	if (budget->second != second) {
+	if (budget->second < second) {
 		budget->second = second;
 		budget->sent = 0;
 	}

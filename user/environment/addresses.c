@@ -23,6 +23,9 @@ struct pg_addresses {
 	struct pg_source source;
 	struct pg_addr *items;
 	size_t count, room;
+	/* Changes were lost: what was there before, and is not in the dump that was asked for. */
+	struct pg_addr *doubted;
+	size_t doubted_count;
 	bool changed;
 };
 
@@ -50,18 +53,26 @@ static void remove_from_environments(const struct pg_addresses *addresses,
 		pg_own_remove(addresses->host->kernel, environment->header.env_id, addr);
 }
 
+static struct pg_addr *find_in(struct pg_addr *items, size_t count, const struct pg_addr *addr)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!pg_addr_compare(&items[i], addr))
+			return &items[i];
+	return NULL;
+}
+
 static struct pg_addr *find(const struct pg_addresses *addresses, const struct pg_addr *addr)
 {
-	for (size_t i = 0; i < addresses->count; i++)
-		if (!pg_addr_compare(&addresses->items[i], addr))
-			return &addresses->items[i];
-	return NULL;
+	return find_in(addresses->items, addresses->count, addr);
 }
 
 static void add(struct pg_addresses *addresses, const struct pg_addr *addr)
 {
+	struct pg_addr *doubted = find_in(addresses->doubted, addresses->doubted_count, addr);
 	struct pg_error err = {};
 
+	if (doubted)
+		*doubted = addresses->doubted[--addresses->doubted_count];
 	if (find(addresses, addr))
 		return;
 	if (pg_vector_grow(&addresses->items, addresses->count, &addresses->room,
@@ -84,6 +95,29 @@ static void drop(struct pg_addresses *addresses, const struct pg_addr *addr)
 	*found = addresses->items[--addresses->count];
 	addresses->changed = true;
 	remove_from_environments(addresses, addr);
+}
+
+/* Everything may have gone; until the dump says what, it stays: what is no address of the host
+ * could be open by an entry. */
+static int doubt(struct pg_addresses *addresses, struct pg_error *err)
+{
+	struct pg_addr *doubted =
+		reallocarray(addresses->doubted, addresses->count + 1, sizeof(*addresses->doubted));
+
+	if (!doubted)
+		return pg_fail(err, -ENOMEM, "not enough memory for the own addresses");
+	addresses->doubted = doubted;
+	for (size_t i = 0; i < addresses->count; i++)
+		doubted[i] = addresses->items[i];
+	addresses->doubted_count = addresses->count;
+	return 0;
+}
+
+/* The dump is over. */
+static void end_doubt(struct pg_addresses *addresses)
+{
+	while (addresses->doubted_count)
+		drop(addresses, &addresses->doubted[--addresses->doubted_count]);
 }
 
 static int read_attribute(const struct nlattr *attribute, void *data)
@@ -142,22 +176,25 @@ static int read_messages(struct pg_addresses *addresses, struct pg_error *err)
 	pg_autofree char *buffer = malloc(ADDRESSES_BUFFER);
 	bool again = false;
 	ssize_t got;
+	int ran;
 
 	if (!buffer)
 		return pg_fail(err, -ENOMEM, "not enough memory to read addresses");
 	for (;;) {
 		got = mnl_socket_recvfrom(addresses->socket, buffer, ADDRESSES_BUFFER);
 		if (got < 0 && errno == ENOBUFS) {
-			/* Changes were lost: start over. */
-			while (addresses->count)
-				drop(addresses, &addresses->items[0]);
-			return request_dump(addresses, err);
+			const int error = doubt(addresses, err);
+
+			return error ? error : request_dump(addresses, err);
 		}
 		if (got < 0 && (errno == EAGAIN || errno == EINTR))
 			return again ? request_dump(addresses, err) : 0;
 		if (got < 0)
 			return pg_fail_errno(err, -errno, "reading addresses");
-		if (mnl_cb_run(buffer, (size_t)got, 0, 0, handle_message, addresses) >= 0)
+		ran = mnl_cb_run(buffer, (size_t)got, 0, 0, handle_message, addresses);
+		if (ran == MNL_CB_STOP && !again)
+			end_doubt(addresses);
+		if (ran >= 0)
 			continue;
 		/* Addresses changed during the dump, which may lack some: ask again behind it. */
 		if (errno == EINTR)
@@ -253,5 +290,6 @@ void pg_addresses_free(struct pg_addresses *addresses)
 		mnl_socket_close(addresses->socket);
 	}
 	free(addresses->items);
+	free(addresses->doubted);
 	free(addresses);
 }

@@ -271,6 +271,29 @@ static int open_kernel(struct pg_host *host, struct pg_error *err)
 	return error;
 }
 
+/* What is denied, in whatever form it is written into a packet. */
+static int compile_never_allowed(struct pg_host *host, const struct pg_host_options *options,
+				 struct pg_error *err)
+{
+	pg_autofree struct pg_prefix *prefixes =
+		calloc(options->never_allow_count, sizeof(*prefixes) * (PG_PREFIX_FORMS + 1));
+	size_t count = 0;
+
+	if (!prefixes)
+		return pg_fail(err, -ENOMEM, "not enough memory for %zu denied ranges",
+			       options->never_allow_count);
+	for (size_t i = 0; i < options->never_allow_count; i++) {
+		const struct pg_prefix *prefix = &options->never_allow[i];
+
+		prefixes[count++] = *prefix;
+		if (!prefix->v4)
+			continue;
+		pg_prefix_forms(prefix, prefixes + count);
+		count += PG_PREFIX_FORMS;
+	}
+	return pg_compile_prefixes(prefixes, count, &host->never_allowed, err);
+}
+
 static int set_ceiling(struct pg_host *host, const struct pg_host_options *options,
 		       struct pg_error *err)
 {
@@ -278,8 +301,7 @@ static int set_ceiling(struct pg_host *host, const struct pg_host_options *optio
 	int error = 0;
 
 	if (options->never_allow_count)
-		error = pg_compile_prefixes(options->never_allow, options->never_allow_count,
-					    &host->never_allowed, err);
+		error = compile_never_allowed(host, options, err);
 	if (!error)
 		error = pg_set_create(host->kernel, &host->never_allowed, &host->ceiling, err);
 	if (error || !options->host_ports)

@@ -59,7 +59,8 @@ struct pg_host_options {
 	 * everything.
 	 */
 	const char *parent;
-	/* What is denied in every phase of every Environment, public ones too. Copied. */
+	/* What is denied in every phase of every Environment, public ones too; of IPv4 also the
+	 * IPv6 forms (pg_prefix_forms()). Copied. */
 	const struct pg_prefix *never_allow;
 	size_t never_allow_count;
 	/*

@@ -160,11 +160,17 @@ static void forget(struct pg_environment *environment, size_t member)
 		pg_host_warn(environment->host, "member_address", err.text);
 }
 
-static bool is_populated(const struct pg_place *place)
+/* Of the cgroup that is watched: the member may have another one by now. Reading is what makes it
+ * wait for the next change. */
+static bool is_populated(int events_fd)
 {
-	bool populated = false;
+	char text[256];
+	const ssize_t got = pread(events_fd, text, sizeof(text) - 1, 0);
 
-	return place->fd >= 0 && !pg_cgroup_populated(place->fd, &populated, NULL) && populated;
+	if (got < 0)
+		return false;
+	text[got] = '\0';
+	return strstr(text, "populated 1");
 }
 
 static void end_watch(struct watch *watch)
@@ -177,11 +183,8 @@ static void end_watch(struct watch *watch)
 static int process(void *userdata, struct pg_error *err)
 {
 	struct watch *watch = userdata;
-	char text[256];
 
-	/* Reading is what makes it wait for the next change. */
-	if (pread(watch->fd, text, sizeof(text), 0) > 0 &&
-	    is_populated(&watch->environment->places[watch->member]))
+	if (is_populated(watch->fd))
 		return 0;
 	end_watch(watch);
 	forget(watch->environment, watch->member);
@@ -200,14 +203,12 @@ static int start_watch(struct pg_environment *environment, size_t member, struct
 {
 	struct watch *watch = &environment->member_addresses->watches[member];
 	const struct pg_place *place = &environment->places[member];
-	char text[256];
 
 	*watch = (struct watch){.environment = environment, .member = member, .fd = -1};
 	watch->source = (struct pg_source){process, watch};
 	if (place->fd >= 0)
 		watch->fd = openat(place->fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	/* Looked at after the first read: what happens in between is an event. */
-	if (watch->fd < 0 || pread(watch->fd, text, sizeof(text), 0) < 0 || !is_populated(place)) {
+	if (watch->fd < 0 || !is_populated(watch->fd)) {
 		pg_close_fd(&watch->fd);
 		forget(environment, member);
 		return 0;

@@ -33,6 +33,39 @@ bool pg_prefix_contains(const struct pg_prefix *prefix, const struct pg_addr *ad
 	return pg_addr_compare(&other.addr, &prefix->addr) == 0;
 }
 
+/* The IPv4 address from bit (a multiple of 16) of the IPv6 address on. */
+static struct pg_prefix embed(const struct pg_prefix *v4, const uint16_t groups[static 8],
+			      unsigned int bit)
+{
+	const uint8_t *octets = (const uint8_t *)&v4->addr.word[3];
+	struct pg_prefix prefix = {.length = (uint8_t)(bit + v4->length)};
+	uint8_t bytes[16];
+
+	for (size_t i = 0; i < 8; i++) {
+		bytes[2 * i] = (uint8_t)(groups[i] >> 8);
+		bytes[2 * i + 1] = (uint8_t)groups[i];
+	}
+	memcpy(bytes + bit / 8, octets, 4);
+	prefix.addr = pg_addr_from_bytes(bytes);
+	return prefix;
+}
+
+void pg_prefix_forms(const struct pg_prefix *v4, struct pg_prefix ret_forms[static PG_PREFIX_FORMS])
+{
+	static const struct {
+		uint16_t groups[8];
+		unsigned int bit;
+	} forms[PG_PREFIX_FORMS] = {
+		{{0x64, 0xff9b}, 96},	       /* NAT64, well-known */
+		{{0x64, 0xff9b, 1}, 96},       /* NAT64, of the place, as a rule */
+		{{0x2002}, 16},		       /* 6to4 */
+		{{0, 0, 0, 0, 0xffff, 0}, 96}, /* translated */
+	};
+
+	for (size_t i = 0; i < PG_PREFIX_FORMS; i++)
+		ret_forms[i] = embed(v4, forms[i].groups, forms[i].bit);
+}
+
 int pg_prefix_compare(const struct pg_prefix *a, const struct pg_prefix *b)
 {
 	int order;

@@ -23,5 +23,14 @@ int pg_prefix_compare(const struct pg_prefix *a, const struct pg_prefix *b);
 /* Clears the host bits; returns whether any were set. */
 bool pg_prefix_mask(struct pg_prefix *prefix);
 
+/*
+ * The IPv6 ranges by which translators and tunnels send to an IPv4 range: NAT64 (RFC 6052, RFC
+ * 8215), 6to4 (RFC 3056) and IPv4-translated addresses (RFC 2765). A mapped address is its IPv4
+ * address anyway, and a compatible one (RFC 4291, obsolete) may be loopback.
+ */
+#define PG_PREFIX_FORMS 4
+void pg_prefix_forms(const struct pg_prefix *v4,
+		     struct pg_prefix ret_forms[static PG_PREFIX_FORMS]);
+
 /* "203.0.113.10", "203.0.113.0/24", "2001:db8::/32". Returns buffer. */
 const char *pg_prefix_format(const struct pg_prefix *prefix, char buffer[static PG_ADDR_TEXT]);

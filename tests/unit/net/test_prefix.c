@@ -85,3 +85,35 @@ Test(prefix, order)
 	cr_expect_not(pg_prefix_is_exact(&sorted[1]));
 	cr_expect_not(pg_prefix_is_exact(&sorted[5]));
 }
+
+Test(prefix, forms_of_ipv4)
+{
+	static const struct {
+		const char *addr;
+		uint8_t length;
+		const char *forms[PG_PREFIX_FORMS];
+	} cases[] = {
+		{"169.254.169.254",
+		 32,
+		 {"64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe", "2002:a9fe:a9fe::/48",
+		  "::ffff:0:a9fe:a9fe"}},
+		{"10.0.0.0",
+		 8,
+		 {"64:ff9b::a00:0/104", "64:ff9b:1::a00:0/104", "2002:a00::/24",
+		  "::ffff:0:a00:0/104"}},
+		{"0.0.0.0", 0, {"64:ff9b::/96", "64:ff9b:1::/96", "2002::/16", "::ffff:0:0:0/96"}},
+	};
+
+	for (size_t i = 0; i < PG_ARRAY_SIZE(cases); i++) {
+		const struct pg_prefix prefix = prefix_of(cases[i].addr, cases[i].length);
+		struct pg_prefix forms[PG_PREFIX_FORMS];
+		char text[PG_ADDR_TEXT];
+
+		pg_prefix_forms(&prefix, forms);
+		for (size_t j = 0; j < PG_PREFIX_FORMS; j++) {
+			cr_expect_str_eq(pg_prefix_format(&forms[j], text), cases[i].forms[j]);
+			cr_expect_not(pg_prefix_mask(&forms[j]));
+			cr_expect_not(forms[j].v4);
+		}
+	}
+}
