@@ -329,6 +329,16 @@ class Docker(AgentTest):
         self.assert_denied(agent, vectors.tcp, A4, PORT)
         self.daemon.phase(made["name"], "setup", survivors="allow")
         self.assert_reaches(agent, vectors.tcp, D4, PORT)
+        self.daemon.phase(made["name"], "run")
+        self.assertEqual(self.daemon.destroy(made["name"], "release").status, 200)
+        self.daemon.names.discard(made["name"])
+        self.assert_reaches(agent, vectors.tcp, D4, PORT)
+        self.assertFalse(os.path.exists(f"/run/phasegate/{made['name']}"))
+        attached = subprocess.run(["bpftool", "--json", "cgroup", "show",
+                                   cgroups.path_of(made["members"][0]["cgroup"])],
+                                  capture_output=True, text=True, check=True)
+        self.assertEqual([one for one in json.loads(attached.stdout.strip() or "[]")
+                          if one["attach_type"] != "device"], [])
 
     def cursor(self):
         return self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
