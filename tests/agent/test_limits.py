@@ -157,8 +157,9 @@ class Limits(AgentTest):
         before = self.resident()
         part = bytes(1 << 20)
         with self.others_served():
-            held = [self.connect() for _ in range(12)]
-            for connection in held:
+            held = []
+            for _ in range(8):
+                held.append(connection := self.connect())
                 connection.sendall(b"POST /v1/validate HTTP/1.1\r\nHost: x\r\n"
                                    b"Content-Length: 67108864\r\n\r\n")
                 for _ in range(40):
@@ -227,7 +228,7 @@ class Limits(AgentTest):
     def test_costly_requests_at_once(self):
         """Each takes a while, and the others of that user have to wait; not those of others."""
         with self.others_served():
-            held = [self.connect() for _ in range(16)]
+            held = [self.connect() for _ in range(10)]
             for connection in held:
                 connection.sendall(post(POLICY_OF_MANY))
             for connection in held:

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """128 Environments: how long each call takes; and that nothing grows, round after round."""
 
+import glob
 import json
 import os
 import resource
+import subprocess
 import time
 
+import cgroups
 from agentcase import AgentTest
-from daemon import UnixConnection, read_reply
+from daemon import PINS, UnixConnection, read_reply
 from harness import main
 from lab import A4, B4
 from phasegate import NO_NETWORK, PUBLIC, allowlist
@@ -45,6 +48,32 @@ class Many(AgentTest):
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.daemon.process.pid}/fd"))
 
+    def left(self):
+        """What Environments have in the kernel and in the file system, all in all."""
+        with open(self.daemon.config, encoding="utf-8") as file:
+            parent = cgroups.path_of("/" + json.load(file)["cgroup_parent"])
+        left = {"cgroups": os.listdir(parent) if os.path.exists(parent) else []}
+        left["cgroups"] = [name for name in left["cgroups"] if not name.startswith("cgroup.")
+                           and os.path.isdir(os.path.join(parent, name))]
+        for kind, root in (("records", "/run/phasegate"), ("pins", PINS)):
+            left[kind] = [name for name in os.listdir(root)
+                          if name.startswith(f"pgt-many-{os.getpid()}-")]
+        for path in sorted(glob.glob(f"{self.daemon.pins}/+maps-*/*")):
+            shown = self.bpftool("map", "show", "pinned", path)
+            # Of a plain array all elements are there at all times.
+            if shown["type"] in ("hash", "array_of_maps"):
+                elements = self.bpftool("map", "dump", "pinned", path)
+                left[os.path.basename(path)] = sum("error" not in e for e in elements)
+        return left
+
+    @staticmethod
+    def bpftool(*words):
+        done = subprocess.run(["bpftool", "-j", *words], capture_output=True, text=True,
+                              timeout=60, check=False)
+        if done.returncode:
+            raise AssertionError(done.stdout + done.stderr)
+        return json.loads(done.stdout)
+
     def round(self, count):
         names = [self.name("many") for _ in range(count)]
         for name in names:
@@ -62,13 +91,19 @@ class Many(AgentTest):
 
     def test_rounds(self):
         self.round(COUNT)
+        print(f"load {os.getloadavg()[0]:.1f}")
         for kind, times in self.times.items():
             times.sort()
             p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
             print(f"{kind}: p50 {p50 * 1e3:.3f} ms, p99 {p99 * 1e3:.3f} ms, worst"
                   f" {times[-1] * 1e3:.3f} ms of {len(times)}", flush=True)
         # What 128 have needed is enough for 16.
-        memory, descriptors = self.resident(), self.descriptors()
+        memory, descriptors, left = self.resident(), self.descriptors(), self.left()
+        print(f"left in the kernel and in the file system: {left}", flush=True)
+        one = self.create(POLICY)
+        there = self.left()
+        self.assertTrue(all(there[kind] for kind in ("cgroups", "pg_exact4", "pg_members")), there)
+        self.daemon.destroy(one["name"])
         for _ in range(ROUNDS):
             self.round(ROUND_COUNT)
         growth = self.resident() - memory
@@ -80,6 +115,8 @@ class Many(AgentTest):
         if not sanitized:
             self.assertLess(growth, GROWTH_MAX)
         self.assertEqual(self.descriptors(), descriptors)
+        self.assertEqual(self.left(), left)
+        self.assertEqual([left[kind] for kind in ("cgroups", "records", "pins")], [[], [], []])
 
 
 if __name__ == "__main__":
