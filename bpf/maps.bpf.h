@@ -97,7 +97,7 @@ struct {
 /* Addresses of the Environments' own network namespaces. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
+	__uint(max_entries, PG_OWN_MAX);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct pg_own_key);
 	__type(value, __u8);

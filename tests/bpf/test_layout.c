@@ -69,7 +69,7 @@ static const struct layout layouts[] = {
 #undef PG_X
 		{"pg_learned_sets", BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, PG_SLOT_MAX, "__u32", NULL,
 		 BPF_MAP_TYPE_HASH, sizeof(struct pg_addr), sizeof(struct pg_learned)},
-	{"pg_own", BPF_MAP_TYPE_HASH, sizeof(struct pg_own_key), sizeof(__u8), 65536, "pg_own_key",
+	{"pg_own", BPF_MAP_TYPE_HASH, sizeof(struct pg_own_key), sizeof(__u8), PG_OWN_MAX, "pg_own_key",
 	 "__u8", 0, 0, 0},
 	{"pg_flows", BPF_MAP_TYPE_HASH, sizeof(struct pg_flow_key), sizeof(struct pg_flow),
 	 PG_FLOW_MAX, "pg_flow_key", "pg_flow", 0, 0, 0},

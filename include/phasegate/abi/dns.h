@@ -51,7 +51,3 @@ struct pg_dns_served_key {
 	__u64 netns; /* cookie */
 };
 PG_ASSERT_SIZE(struct pg_dns_served_key, 16);
-#define PG_DNS_SERVED_MAX 16384
-
-/* Longest UDP query that is parked; what is longer is dropped, and the client asks again. */
-#define PG_DNS_PARKED_MAX 512

@@ -48,14 +48,6 @@ struct pg_event_parked {
 };
 PG_ASSERT_SIZE(struct pg_event_parked, 88 + 24 + 8 + PG_DNS_PARKED_MAX);
 
-#define PG_EVENT_RING_BYTES (256 * 1024)
-
-/*
- * Denials that are reported in a second, of one Environment. What is more is counted only, and so
- * is what comes while the ring is half full: events that DNS waits for need the rest.
- */
-#define PG_EVENT_DENIED_PER_S 1000
-
 /* Element of pg_event_budgets (index: that of the state): what was reported in a second. */
 struct pg_event_budget {
 	__u64 second; /* of CLOCK_BOOTTIME */

@@ -40,8 +40,6 @@ struct pg_flow {
 };
 PG_ASSERT_SIZE(struct pg_flow, 16);
 
-#define PG_FLOW_MAX 65536
-
 /* A flow that saw no packet for this long is forgotten (RFC 4787 REQ-5 asks for two minutes). */
 #define PG_FLOW_IDLE_NS (180ULL * 1000 * 1000 * 1000)
 

@@ -17,17 +17,11 @@ PG_ASSERT_SIZE(struct pg_member, 16);
 
 /*
  * Key of pg_member_addresses: an address that another member has in a network namespace of its own,
- * as the runtime that gave it says (never as the namespace says: the workload may own that).
+ * as the runtime that gave it says (never as the namespace says: the workload may own that), for as
+ * long as that member has a process.
  */
 struct pg_member_address {
 	__u64 env_id;
 	struct pg_addr addr;
 };
 PG_ASSERT_SIZE(struct pg_member_address, 24);
-
-/* Of one Environment. */
-#define PG_MEMBERS_MAX	     64
-/* Deepest cgroup that can be a member where there are several. */
-#define PG_MEMBER_LEVEL_MAX  16
-/* Of all Environments together. */
-#define PG_MEMBERS_TOTAL_MAX 8192

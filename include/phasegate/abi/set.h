@@ -42,10 +42,6 @@ PG_ASSERT_SIZE(struct pg_prefix6_key, 20);
 /* Value of a static table: presence is all that matters. */
 typedef __u8 pg_set_value;
 
-/* Slots of the outer maps: three phases and a ceiling for each of 1,024 Environments, twice over
- * because an update fills new slots before it lets the old ones go. */
-#define PG_SLOT_MAX 8192
-
 /*
  * Element of pg_slots (index: the slot): what user space has in the slot. The programs do not read
  * it; it is for the next process, since on Linux 6.1 each look at a slot of an outer map waits
@@ -76,8 +72,6 @@ PG_ASSERT_SIZE(struct pg_learned, 8);
  * opens on them (pg_host_ports, key: __be16), with PG_HEADER_HOST_PORTS. Presence is all that
  * matters.
  */
-#define PG_HOST_ADDRESS_MAX 4096
-#define PG_HOST_PORT_MAX    1024
 
 /* An address of the Environment's own network namespace; fed by user space from rtnetlink. */
 struct pg_own_key {

@@ -13,15 +13,14 @@
 #include <linux/types.h>
 #endif
 
+#include "limits.h"
+
 #define PG_ASSERT_SIZE(type, bytes) \
 	_Static_assert(sizeof(type) == (bytes), "layout of " #type " changed: bump " \
 						"PG_ABI_VERSION")
 
 /* Raised whenever a layout or the meaning of a value in this folder changes. */
 #define PG_ABI_VERSION 3
-
-/* Environments at once; bounds the maps that have an element for each. */
-#define PG_ENVIRONMENT_MAX 4096
 
 /*
  * An address of either family in 16 octets: IPv6 as it is, IPv4 as IPv4-mapped ::ffff:a.b.c.d

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How much the kernel side has room for, all limits in one list; what happens beyond one is said
+ * beside it. The guard's is in guard.h, which never changes; the others may with PG_ABI_VERSION.
+ */
+#pragma once
+
+/* Environments at once; bounds the maps that have an element for each. Another is refused. */
+#define PG_ENVIRONMENT_MAX 4096
+
+/* Members of one Environment; more are refused. */
+#define PG_MEMBERS_MAX	     64
+/* Deepest cgroup that can be a member where there are several. */
+#define PG_MEMBER_LEVEL_MAX  16
+/* Of all Environments together, and their addresses; what does not fit fails its creation. */
+#define PG_MEMBERS_TOTAL_MAX 8192
+
+/* Slots of the outer maps: three phases and a ceiling for each of 1,024 Environments, twice over
+ * because an update fills new slots before it lets the old ones go. Without one creating and
+ * updating fail. */
+#define PG_SLOT_MAX 8192
+
+/* Addresses of the Environments' own namespaces; one without room is a warning, and connecting to
+ * it is judged by the packet alone. */
+#define PG_OWN_MAX 65536
+
+/* Addresses of the host, and the ports that an entry opens on them; more is an error. */
+#define PG_HOST_ADDRESS_MAX 4096
+#define PG_HOST_PORT_MAX    1024
+
+/* UDP flows of all Environments; one without room is never inbound (flow.h). */
+#define PG_FLOW_MAX 65536
+
+/* Network namespaces with a listener; of others the hooks find out at the first query. */
+#define PG_DNS_SERVED_MAX 16384
+/* Longest UDP query that is parked; what is longer is dropped, and the client asks again. */
+#define PG_DNS_PARKED_MAX 512
+
+/* What does not fit is counted: events_lost. */
+#define PG_EVENT_RING_BYTES   (256 * 1024)
+/*
+ * Denials that are reported in a second, of one Environment. What is more is counted only
+ * (events_suppressed), and so is what comes while the ring is half full: events that DNS waits for
+ * need the rest.
+ */
+#define PG_EVENT_DENIED_PER_S 1000
