@@ -100,7 +100,11 @@ class Anew(AgentTest):
         self.assert_told("unconfined")
         reply = self.daemon.phase(self.made["name"], "run")
         self.assertCode(reply, "enforcement_failed", self.cgroups[1])
-        self.assertEqual(self.daemon.show(self.made["name"])["phase"], "setup")
+        reply = self.daemon.call("PUT", f"/v1/environments/{self.made['name']}/policy",
+                                 {"policy": POLICY})
+        self.assertCode(reply, "enforcement_failed", self.cgroups[1])
+        shown = self.daemon.show(self.made["name"])
+        self.assertEqual((shown["phase"], shown["generation"]), ("setup", 1))
         with open(freeze, "w", encoding="ascii") as file:
             file.write("0")
         self.assert_told("confined")

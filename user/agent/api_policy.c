@@ -8,6 +8,7 @@
 #include "policy_input.h"
 #include "quota.h"
 #include "request.h"
+#include "watch.h"
 
 struct wanted {
 	struct pg_policy_input input;
@@ -89,7 +90,9 @@ static void update(struct pg_agent *agent, const struct pg_request *request,
 		return;
 	}
 	pg_opens_host_warn(agent, wanted->input.policy);
-	error = pg_phase_prepare_update(agent, managed, wanted->input.policy, &err);
+	error = pg_watch_look(agent, managed, &err);
+	if (!error)
+		error = pg_phase_prepare_update(agent, managed, wanted->input.policy, &err);
 	if (!error)
 		error = pg_environment_update(environment, wanted->input.policy, &change, &err);
 	if (!error && pg_environment_close_forbidden(environment, &closing, &closing_err) < 0)
