@@ -161,6 +161,25 @@ static int on_lease(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+static void keep_socket(void *userdata, const char *name, int fd)
+{
+	pg_passed_keep(name, fd);
+}
+
+static int take_socket(void *userdata, const char *name)
+{
+	struct pg_agent *agent = userdata;
+
+	return pg_passed_take(&agent->passed, name);
+}
+
+static void drop_socket(void *userdata, const char *name)
+{
+	pg_passed_drop(name);
+}
+
+static const struct pg_socket_store socket_store = {keep_socket, take_socket, drop_socket};
+
 static int open_host(struct pg_agent *agent, struct pg_error *err)
 {
 	const struct pg_config *config = agent->config;
@@ -168,6 +187,7 @@ static int open_host(struct pg_agent *agent, struct pg_error *err)
 		.warning = on_warning,
 		.denied = on_denied,
 		.refused = on_refused,
+		.store = &socket_store,
 		.userdata = agent,
 		.interrupt_fd = -1,
 		.names_wait_ms = NAMES_WAIT_MS,
@@ -267,7 +287,9 @@ static int start(struct pg_agent *agent, struct pg_error *err)
 		return pg_fail_errno(err, r, "cannot make the loop");
 	if (pg_events_init(&agent->events) < 0)
 		return pg_fail(err, -ENOMEM, "no memory for events");
-	error = open_host(agent, err);
+	error = pg_passed_open(&agent->passed, err);
+	if (!error)
+		error = open_host(agent, err);
 	if (!error)
 		error = add_sources(agent, err);
 	if (!error)
@@ -276,6 +298,7 @@ static int start(struct pg_agent *agent, struct pg_error *err)
 		error = adopt_all(agent, err);
 	if (!error)
 		error = pg_watch_start(agent, &agent->watch, err);
+	pg_passed_clear(&agent->passed, !error);
 	if (!error)
 		error = pg_server_start(agent, &agent->server, err);
 	if (!error)
@@ -311,7 +334,9 @@ static void stop(struct pg_agent *agent)
 
 int pg_agent_run(const struct pg_config *config, struct pg_error *err)
 {
-	struct pg_agent agent = {.config = config, .works = {.event_fd = -1}};
+	struct pg_agent agent = {.config = config,
+				 .works = {.event_fd = -1},
+				 .passed = {.listen_fd = -1}};
 	int error, r;
 
 	LIST_INIT(&agent.environments);

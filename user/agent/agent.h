@@ -7,6 +7,7 @@
  *   routes.c     the table of routes; api_*.c has the handlers, one file a resource
  *   managed.h    Environments and what the agent remembers of them
  *   phases.c     switches, survivors, leases
+ *   passed.c     sockets that outlive the agent
  *   work.c       threads for what would keep the loop waiting
  *   events.c     the ring of events
  *   verify.c     tries from inside of an Environment
@@ -20,6 +21,7 @@
 #include "events.h"
 #include "managed.h"
 #include "reply.h"
+#include "passed.h"
 #include "work.h"
 
 struct pg_server;
@@ -38,6 +40,7 @@ struct pg_agent {
 	struct pg_events events;
 	struct pg_managed_list environments;
 	struct pg_works works;
+	struct pg_passed passed;
 	struct pg_watch *watch;
 	LIST_HEAD(pg_verification_list, pg_verification) verifications; /* verify.h */
 	size_t environment_count;

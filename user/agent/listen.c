@@ -16,18 +16,13 @@
 /* More than connect in the time that an operation takes. */
 #define BACKLOG 512
 
-static int take_passed(int count, int *ret_fd, struct pg_error *err)
+static int use_passed(int fd, struct pg_error *err)
 {
-	const int fd = SD_LISTEN_FDS_START;
-
-	if (count > 1)
-		return pg_fail(err, -EINVAL, "systemd passes %d sockets; the agent has one", count);
 	if (sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) <= 0)
 		return pg_fail(err, -EINVAL,
 			       "the socket that systemd passes is no listening Unix socket");
 	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK))
 		return pg_fail_errno(err, -errno, "cannot use the socket that systemd passes");
-	*ret_fd = fd;
 	return 0;
 }
 
@@ -86,15 +81,18 @@ static int open_to_group(const struct pg_config *config, struct pg_error *err)
 	return 0;
 }
 
-int pg_listen(const struct pg_config *config, int *ret_fd, bool *ret_made, struct pg_error *err)
+int pg_listen(const struct pg_config *config, int passed_fd, int *ret_fd, bool *ret_made,
+	      struct pg_error *err)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	pg_autoclose int fd = -1;
-	int count = sd_listen_fds(1), error;
+	int error;
 
 	*ret_made = false;
-	if (count > 0)
-		return take_passed(count, ret_fd, err);
+	if (passed_fd >= 0) {
+		*ret_fd = passed_fd;
+		return use_passed(passed_fd, err);
+	}
 	if (strlen(config->socket) >= sizeof(address.sun_path))
 		return pg_fail(err, -ENAMETOOLONG, "the path of a socket is shorter than %s",
 			       config->socket);

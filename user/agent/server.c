@@ -176,7 +176,8 @@ int pg_server_start(struct pg_agent *agent, struct pg_server **ret_server, struc
 	TAILQ_INIT(&server->clients);
 	LIST_INIT(&server->waiting);
 	TAILQ_INIT(&server->queue);
-	error = pg_listen(agent->config, &server->listen_fd, &server->made, err);
+	error = pg_listen(agent->config, PG_TAKE_FD(agent->passed.listen_fd), &server->listen_fd,
+			  &server->made, err);
 	if (!error)
 		error = start_daemon(server, err);
 	if (!error)

@@ -3,6 +3,7 @@
 #include "dns/listener_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -146,31 +147,62 @@ static int set_options(int fd, enum pg_listener_source source, const char *lo, s
 	return 0;
 }
 
+/* One that was bound before, or -1. Queries may have come meanwhile. */
+static int inherit(const struct pg_listener_options *options, enum pg_listener_source source)
+{
+	const int fd = options->inherited ? options->inherited[source] : -1;
+	struct sockaddr_storage wanted = {0}, addr = {0};
+	socklen_t size = sizeof(addr), type_size = sizeof(int);
+	const socklen_t wanted_size =
+		pg_endpoint_to_sockaddr(&options->endpoints[is_ipv6(source)], &wanted);
+	int type;
+
+	if (fd < 0 || getsockname(fd, (struct sockaddr *)&addr, &size) || size != wanted_size ||
+	    memcmp(&addr, &wanted, size) != 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) ||
+	    type != (is_tcp(source) ? SOCK_STREAM : SOCK_DGRAM) ||
+	    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK))
+		return -1;
+	options->inherited[source] = -1;
+	return fd;
+}
+
+static int bind_socket(const struct pg_listener_options *options, enum pg_listener_source source,
+		       int fd, struct pg_error *err)
+{
+	struct sockaddr_storage addr;
+	const socklen_t size = pg_endpoint_to_sockaddr(&options->endpoints[is_ipv6(source)], &addr);
+
+	if (bind(fd, (const struct sockaddr *)&addr, size) < 0)
+		return fail(err, errno, "bind");
+	if (is_tcp(source) && listen(fd, BACKLOG) < 0)
+		return fail(err, errno, "listen");
+	return 0;
+}
+
 static int make_socket(struct pg_listener *listener, enum pg_listener_source source, const char *lo,
 		       int *ret_fd, struct pg_error *err)
 {
 	const struct pg_listener_options *options = &listener->options;
-	pg_autoclose int fd =
-		socket(is_ipv6(source) ? AF_INET6 : AF_INET,
-		       (is_tcp(source) ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC | SOCK_NONBLOCK,
-		       0);
+	pg_autoclose int fd = inherit(options, source);
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = source};
-	struct sockaddr_storage addr;
-	socklen_t addr_size;
+	const bool bound = fd >= 0;
 	int r;
 
+	if (!bound)
+		fd = socket(is_ipv6(source) ? AF_INET6 : AF_INET,
+			    (is_tcp(source) ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC |
+				    SOCK_NONBLOCK,
+			    0);
 	if (fd < 0)
 		return fail(err, errno, "socket");
-	r = set_options(fd, source, lo, err);
+	r = bound ? 0 : set_options(fd, source, lo, err);
 	if (r == 0 && options->prepare)
 		r = options->prepare(options->userdata, fd, err);
+	if (r == 0 && !bound)
+		r = bind_socket(options, source, fd, err);
 	if (r < 0)
 		return r;
-	addr_size = pg_endpoint_to_sockaddr(&options->endpoints[is_ipv6(source)], &addr);
-	if (bind(fd, (const struct sockaddr *)&addr, addr_size) < 0)
-		return fail(err, errno, "bind");
-	if (is_tcp(source) && listen(fd, BACKLOG) < 0)
-		return fail(err, errno, "listen");
 	if (epoll_ctl(listener->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
 		return fail(err, errno, "epoll_ctl");
 	*ret_fd = PG_TAKE_FD(fd);
@@ -268,6 +300,7 @@ int pg_listener_open(const struct pg_listener_options *options, bool ipv6_requir
 	if (r < 0)
 		return r;
 	listener->options.netns_fd = -1;
+	listener->options.inherited = NULL;
 	*ret_listener = PG_TAKE_PTR(listener);
 	return 0;
 }
@@ -282,6 +315,11 @@ void pg_listener_close(struct pg_listener *listener)
 	pg_close_fd(&listener->timer_fd);
 	pg_close_fd(&listener->epoll_fd);
 	free(listener);
+}
+
+int pg_listener_socket(const struct pg_listener *listener, unsigned int number)
+{
+	return listener->sockets[number];
 }
 
 bool pg_listener_has_ipv6(const struct pg_listener *listener)

@@ -31,12 +31,18 @@
  * two UDP sockets, and 64 KiB in and 256 KiB out for each connection.
  */
 
+/* UDP and TCP over IPv4, then over IPv6. */
+#define PG_LISTENER_SOCKETS 4
+
 struct pg_listener;
 
 struct pg_listener_options {
 	int netns_fd; /* -1: the caller's; need not stay open */
 	/* Loopback addresses: IPv4, IPv6. A port is fixed by the caller. */
 	struct pg_endpoint endpoints[2];
+	/* Sockets of an earlier listener, -1 for none: those at the endpoints are used, and are -1
+	 * then. NULL: none. */
+	int *inherited;
 	/* Called for each socket before it is bound; a negative errno ends the opening. */
 	int (*prepare)(void *userdata, int fd, struct pg_error *err);
 	/*
@@ -62,6 +68,8 @@ static inline void pg_listener_closep(struct pg_listener **listener)
 	pg_listener_close(*listener);
 }
 
+/* One of its sockets, which stays the listener's; -1: it has none of the kind. */
+int pg_listener_socket(const struct pg_listener *listener, unsigned int number);
 bool pg_listener_has_ipv6(const struct pg_listener *listener);
 /* Inode of the network namespace, and its cookie (0 before Linux 5.14). */
 uint64_t pg_listener_netns_inode(const struct pg_listener *listener);

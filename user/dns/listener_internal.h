@@ -30,7 +30,7 @@ enum pg_listener_source {
 	PG_LISTENER_TCP6,
 	PG_LISTENER_TIMER,
 };
-#define PG_LISTENER_SOCKETS 4
+_Static_assert(PG_LISTENER_TIMER == PG_LISTENER_SOCKETS, "the sockets come first");
 
 struct pg_listener_datagram {
 	struct pg_peer peer;

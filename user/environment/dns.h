@@ -126,6 +126,11 @@ int pg_dns_resume(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
 void pg_dns_note(struct pg_dns *dns, const struct pg_event *event);
 void pg_dns_serve(struct pg_dns *dns);
 
+/* dns_store.c */
+void pg_site_take_sockets(const struct pg_site *site, int sockets[PG_LISTENER_SOCKETS]);
+void pg_site_keep_sockets(const struct pg_site *site);
+void pg_site_drop_sockets(const struct pg_site *site);
+
 /* dns.c */
 void pg_dns_ask(struct pg_dns *dns, const struct pg_site *site, const struct pg_peer *peer,
 		bool tcp, const uint8_t *message, size_t size);

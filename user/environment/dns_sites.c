@@ -74,6 +74,7 @@ static void close_listener(struct pg_site *site)
 	site->listener = NULL;
 	if (dns->leaving)
 		return;
+	pg_site_drop_sockets(site);
 	/* So that a query is parked until there is a listener again. */
 	pg_dns_forget(dns->environment->host->kernel, dns->environment->header.env_id);
 	LIST_FOREACH (other, &dns->sites, link)
@@ -112,8 +113,10 @@ static int process_listener(void *userdata, struct pg_error *err)
 static int open_listener(struct pg_site *site, bool ipv6_required, struct pg_error *err)
 {
 	const struct pg_header *header = &site->dns->environment->header;
+	int inherited[PG_LISTENER_SOCKETS];
 	const struct pg_listener_options options = {
 		.netns_fd = site->netns_fd,
+		.inherited = inherited,
 		.endpoints = {header->listener[0], header->listener[1]},
 		.prepare = mark_socket,
 		.query = take_query,
@@ -122,7 +125,10 @@ static int open_listener(struct pg_site *site, bool ipv6_required, struct pg_err
 	int error;
 
 	site->opened = pg_monotonic_ns();
+	pg_site_take_sockets(site, inherited);
 	error = pg_listener_open(&options, ipv6_required, &site->listener, err);
+	for (size_t i = 0; i < PG_ARRAY_SIZE(inherited); i++)
+		pg_close_fd(&inherited[i]);
 	if (error)
 		return error;
 	site->source = (struct pg_source){process_listener, site};
@@ -133,6 +139,7 @@ static int open_listener(struct pg_site *site, bool ipv6_required, struct pg_err
 		site->listener = NULL;
 		return error;
 	}
+	pg_site_keep_sockets(site);
 	declare_served(site);
 	return 0;
 }

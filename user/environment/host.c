@@ -325,6 +325,7 @@ static int take_options(struct pg_host *host, const struct pg_host_options *opti
 	host->warning = options->warning;
 	host->denied = options->denied;
 	host->refused = options->refused;
+	host->store = options->store;
 	host->userdata = options->userdata;
 	host->interrupt_fd = options->interrupt_fd;
 	host->names_wait_ms = options->names_wait_ms ? options->names_wait_ms : PG_RESOLVER_LOAD_MS;

@@ -35,10 +35,24 @@ typedef void (*pg_refused)(void *userdata, struct pg_environment *environment, c
 /* Where an agent pins, as a rule. */
 #define PG_PINS_DEFAULT PG_PIN_ROOT "/+agent"
 
+/*
+ * Where copies of sockets outlive this process, by names that begin with PG_STORE_NAME. Keeping one
+ * under its name again changes nothing.
+ */
+struct pg_socket_store {
+	void (*keep)(void *userdata, const char *name, int fd);
+	/* What an earlier process has kept, which is the caller's then; -1: nothing. */
+	int (*take)(void *userdata, const char *name);
+	void (*drop)(void *userdata, const char *name);
+};
+#define PG_STORE_NAME	  "dns-"
+#define PG_STORE_NAME_MAX 128
+
 struct pg_host_options {
 	pg_warning warning; /* may be NULL */
 	pg_denied denied;   /* may be NULL */
 	pg_refused refused; /* may be NULL */
+	const struct pg_socket_store *store; /* may be NULL */
 	void *userdata;	    /* of all of them */
 	/* When it is readable, waits of pg_host_open(), of pg_environment_create(), _update() and
 	 * _spawn() end with -ECANCELED. It stays the caller's. -1: none. */

@@ -55,6 +55,7 @@ struct pg_host {
 	pg_warning warning;
 	pg_denied denied;
 	pg_refused refused;
+	const struct pg_socket_store *store; /* NULL: none */
 	void *userdata;
 	char *parent; /* of the cgroups that are made, below the cgroup2 mount */
 	/* Of hosts that keep Environments. */
