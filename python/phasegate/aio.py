@@ -272,6 +272,8 @@ class AsyncEnvironment:
         self.name = info.name
         self.phase_in_force = info.phase
         self.generation = info.generation
+        # Of the last change that was made here, whatever refresh() has seen since.
+        self._own_generation = info.generation
         self._lock = asyncio.Lock()
 
     @property
@@ -308,6 +310,7 @@ class AsyncEnvironment:
         async with self._lock:
             change = await self.client.call(request)
             self.phase_in_force, self.generation = change.phase, change.generation
+            self._own_generation = change.generation
             return change
 
     async def update_policy(self, policy: wire.Policy, *, form: Optional[model.Form] = None,
@@ -318,7 +321,10 @@ class AsyncEnvironment:
             change = await self.client.update_policy(
                 self.name, policy, form=form, allow=allow,
                 expected_generation=expected_generation)
-            self.generation = change.generation
+            self.phase_in_force, self.generation = change.phase, change.generation
+            # Unless there was another change before it, which is not ours.
+            if change.generation <= self._own_generation + 1:
+                self._own_generation = change.generation
             return change
 
     async def explain(self, host: str,
@@ -401,7 +407,8 @@ class AsyncPhaseGuard:
         """Now, for another lease. Does nothing without one."""
         environment = self.environment
         async with environment._lock:
-            request = self._renewal.request(environment.name, environment.generation)
+            request = self._renewal.request(environment.name, environment.phase_in_force,
+                                            environment._own_generation)
             if request is None:
                 return
             try:

@@ -222,6 +222,8 @@ class Environment:
         self.name = info.name
         self.phase_in_force = info.phase
         self.generation = info.generation
+        # Of the last change that was made here, whatever refresh() has seen since.
+        self._own_generation = info.generation
         self._lock = threading.Lock()
 
     @property
@@ -258,6 +260,7 @@ class Environment:
         with self._lock:
             change = self.client.call(request)
             self.phase_in_force, self.generation = change.phase, change.generation
+            self._own_generation = change.generation
             return change
 
     def update_policy(self, policy: wire.Policy, *, form: Optional[model.Form] = None,
@@ -268,7 +271,10 @@ class Environment:
             change = self.client.update_policy(
                 self.name, policy, form=form, allow=allow,
                 expected_generation=expected_generation)
-            self.generation = change.generation
+            self.phase_in_force, self.generation = change.phase, change.generation
+            # Unless there was another change before it, which is not ours.
+            if change.generation <= self._own_generation + 1:
+                self._own_generation = change.generation
             return change
 
     def explain(self, host: str, phase: Optional[model.Phase] = None) -> model.Explanation:
@@ -354,7 +360,8 @@ class PhaseGuard:
         """Now, for another lease. Does nothing without one."""
         environment = self.environment
         with environment._lock:
-            request = self._renewal.request(environment.name, environment.generation)
+            request = self._renewal.request(environment.name, environment.phase_in_force,
+                                            environment._own_generation)
             if request is None:
                 return
             try:

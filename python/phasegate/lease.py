@@ -33,10 +33,15 @@ class Renewal:
         """Seconds until the next one: three attempts fit into a lease."""
         return max(self._seconds / 3, 0.1)
 
-    def request(self, name: str, generation: int) -> Optional[wire.Request[model.PhaseChange]]:
+    def request(self, name: str, in_force: model.Phase,
+                generation: int) -> Optional[wire.Request[model.PhaseChange]]:
         """Only for the generation that we know: a renewal must not bring back a phase that has
-        fallen back meanwhile, or that somebody else has ended."""
+        fallen back meanwhile, or that somebody else has ended; nor one that we have."""
         if self.lost or not self._seconds:
+            return None
+        if in_force != self._phase:
+            self.lost = LeaseLostError(f"the phase {self._phase} is no longer held: {in_force} was "
+                                       "put in force meanwhile")
             return None
         self.attempts += 1
         return wire.set_phase(name, self._phase, expected_generation=generation, **self._options)

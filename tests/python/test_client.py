@@ -3,7 +3,6 @@
 """What both clients send, and what their context managers do however the body ends."""
 
 import asyncio
-import signal
 import threading
 import unittest
 
@@ -246,17 +245,51 @@ class Leases(BothTest):
             self.assertEqual(len(self.renewals()), 1)
             self.assertEqual(self.agent.phase, "setup")
 
+    def test_what_we_have_ended_is_not_opened_again(self):
+        """A switch in the body is the end of the phase, and its generation is known."""
+        for client in self.each():
+            environment = client.create("e", {})
+            with self.assertRaises(phasegate.LeaseLostError):
+                with environment.phase("run", lease=1) as guard:
+                    environment.set_phase("verifier")
+                    self.pause(client, lambda: guard.lost)
+                    self.assertEqual(self.agent.phase, "verifier")
+            self.assertEqual(self.renewals(), [])
+
+    def test_what_is_looked_at_is_not_ours(self):
+        """Everything is denied since the lease was over, in the same phase."""
+        for client in self.each():
+            environment = client.create("e", {})
+            with self.assertRaises(phasegate.LeaseLostError):
+                with environment.phase("run", lease=1) as guard:
+                    self.agent.generation += 1
+                    self.assertEqual(environment.refresh().generation, 3)
+                    self.pause(client, lambda: guard.lost)
+            self.assertIsInstance(guard.lost.__cause__, phasegate.GenerationMismatchError)
+
+    def update(self, environment, generation):
+        """Another policy."""
+        change = {k: v for k, v in CHANGE.items()
+                  if k not in ("widened", "survivors_choice", "survivors", "lease")}
+        self.agent.answer = lambda *_: (200, {**change, "generation": generation})
+        environment.update_policy({})
+        self.agent.generation, self.agent.answer = generation, self.agent.life
+
     def test_an_update_is_ours(self):
         for client in self.each():
             environment = client.create("e", {})
             with environment.phase("run", lease=1) as guard:
-                change = {k: v for k, v in CHANGE.items()
-                          if k not in ("widened", "survivors_choice", "survivors", "lease")}
-                self.agent.answer = lambda *_: (200, {**change, "generation": 9})
-                environment.update_policy({})
-                self.agent.generation, self.agent.answer = 9, self.agent.life
+                self.update(environment, 3)
                 self.pause(client, self.renewals)
                 self.assertIsNone(guard.lost)
+
+    def test_an_update_does_not_hide_what_was_before_it(self):
+        for client in self.each():
+            environment = client.create("e", {})
+            with self.assertRaises(phasegate.LeaseLostError):
+                with environment.phase("run", lease=1) as guard:
+                    self.update(environment, 4)
+                    self.pause(client, lambda: guard.lost)
 
     def test_agent_that_is_away_for_a_moment(self):
         for client in self.each():
@@ -300,125 +333,6 @@ class Many(BothTest):
         self.assertEqual(len(self.agent.requests), 161)
         self.assertEqual((environment.generation, environment.phase_in_force),
                          (self.agent.generation, self.agent.phase))
-
-
-class Interrupted(BothTest):
-    def test_ctrl_c_while_it_is_created(self):
-        """As test_while_it_is_created for threads."""
-        client = phasegate.Client(self.agent.path)
-        main, life = threading.main_thread().ident, self.agent.life
-        interrupted = []
-
-        def answer(*words):
-            if not interrupted:
-                interrupted.append(True)
-                signal.pthread_kill(main, signal.SIGINT)
-                return FakeAgent.HUNG
-            return life(*words)
-
-        self.agent.answer = answer
-        with self.assertRaises(KeyboardInterrupt):
-            with client.environment({}, "e"):
-                self.fail("it is not known")
-        self.assertEqual([c[0] for c in self.agent.calls], ["POST", "POST", "DELETE"])
-
-
-class Cancelled(BothTest):
-    def run_cancelled(self, body, count):
-        """Cancels the body when the agent has had so many requests."""
-        async def main():
-            task = asyncio.ensure_future(body(phasegate.AsyncClient(self.agent.path)))
-            await asyncio.to_thread(self.agent.wait_for, count)
-            task.cancel()
-            self.release.set()
-            with self.assertRaises(asyncio.CancelledError):
-                await task
-
-        asyncio.run(main())
-
-    def setUp(self):
-        super().setUp()
-        self.release = threading.Event()
-
-    def hold(self, method):
-        """The agent answers requests of a method after the cancellation."""
-        def answer(*words):
-            if words[0] == method:
-                self.release.wait()
-            return self.agent.life(*words)
-
-        self.agent.answer = answer
-
-    async def task(self, client):
-        async with client.environment({}, "e") as environment:
-            async with environment.phase("run"):
-                await asyncio.sleep(1000)
-
-    def test_body(self):
-        self.run_cancelled(self.task, 2)
-        self.assertEqual([c[::2] for c in self.agent.calls],
-                         [("POST", None), ("PUT", "run"), ("PUT", "setup"), ("DELETE", None)])
-
-    def test_while_it_is_created(self):
-        self.hold("POST")
-        self.run_cancelled(self.task, 1)
-        self.assertEqual([c[0] for c in self.agent.calls], ["POST", "DELETE"])
-
-    def test_while_it_is_switched(self):
-        self.hold("PUT")
-        self.run_cancelled(self.task, 2)
-        self.assertEqual([c[::2] for c in self.agent.calls],
-                         [("POST", None), ("PUT", "run"), ("PUT", "setup"), ("DELETE", None)])
-
-
-class Ended(Cancelled):
-    """asyncio.run() cancels every task when its main one is over, what is under way in the client
-    included."""
-
-    def run_cancelled(self, body, count):
-        async def main():
-            task = asyncio.ensure_future(body(phasegate.AsyncClient(self.agent.path)))
-            await asyncio.to_thread(self.agent.wait_for, count)
-            asyncio.get_running_loop().call_soon(self.release.set)
-            return task
-
-        self.assertTrue(asyncio.run(main()).cancelled())
-
-    def assertEnded(self, *methods):
-        """Requests that were broken off are made again."""
-        calls = [c[0] for c in self.agent.calls]
-        self.assertEqual([c for i, c in enumerate(calls) if c != calls[i - 1] or not i],
-                         list(methods))
-        self.assertEqual(self.agent.phase, "setup")
-
-    def test_while_it_is_created(self):
-        self.hold("POST")
-        self.run_cancelled(self.task, 1)
-        self.assertEnded("POST", "DELETE")
-
-    def test_while_it_is_switched(self):
-        self.hold("PUT")
-        self.run_cancelled(self.task, 2)
-        self.assertEnded("POST", "PUT", "DELETE")
-        self.assertEqual(self.agent.calls[-2][2], "setup")
-
-    def test_while_the_baseline_is_restored(self):
-        async def task(client):
-            async with client.environment({}, "e") as environment:
-                async with environment.phase("run"):
-                    self.hold("PUT")
-
-        self.run_cancelled(task, 3)
-        self.assertEnded("POST", "PUT", "DELETE")
-
-    def test_while_it_is_destroyed(self):
-        async def task(client):
-            async with client.environment({}, "e"):
-                self.hold("DELETE")
-
-        self.run_cancelled(task, 2)
-        self.assertEnded("POST", "DELETE")
-        self.assertGreater(len(self.agent.requests), 2)
 
 
 class Adapters(BothTest):
