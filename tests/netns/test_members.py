@@ -301,6 +301,25 @@ class Operator(AdoptTest):
 
 
 class Survivors(AdoptTest):
+    def test_too_deep(self):
+        """Further down than is looked: nobody is missed without a word, in a given cgroup, whose
+        depth has no limit."""
+        cgroup = self.make_cgroup("nested")
+        keeper = self.keeper()
+        self.create(keeper, cgroup, text=TEXT)
+        deep = cgroup + "/n" * 64
+        os.makedirs(cgroups.path_of(deep))
+        deepest = self.inside({"member": deep})
+        self.assertEqual([pid for pid, _, _ in keeper("survivors", "0", "list")["survivors"]],
+                         [deepest("pid")])
+        os.mkdir(cgroups.path_of(deep + "/n"))
+        self.inside({"member": deep + "/n"})
+        self.assertEqual(keeper.refused("survivors", "0", "list"), "ELOOP")
+        self.assertEqual(keeper.refused("switch", "run"), "ELOOP")
+        self.assertEqual(self.reachable(deepest), {B4})
+        keeper("destroy", "kill")
+        os.rmdir(cgroups.path_of(cgroup))
+
     def test_kill(self):
         """What was there before goes on; what was started later ends, with what it starts."""
         keeper = self.keeper()

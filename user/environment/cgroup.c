@@ -109,9 +109,11 @@ static int walk(int cgroup_fd, unsigned int depth, pg_cgroup_visit visit, void *
 	while ((entry = readdir(dir))) {
 		pg_autoclose int child = -1;
 
-		if (entry->d_type != DT_DIR || entry->d_name[0] == '.' ||
-		    depth >= PG_CGROUP_DEPTH_MAX)
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
 			continue;
+		/* Whoever hides down there must not be missed. */
+		if (depth >= PG_CGROUP_DEPTH_MAX)
+			return -ELOOP;
 		child = openat(cgroup_fd, entry->d_name,
 			       O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 		if (child < 0 && pg_cgroup_is_gone(-errno))
@@ -214,7 +216,7 @@ int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed, s
 	struct killing killing = {};
 	size_t seen = 0;
 	bool populated;
-	int error;
+	int error, walked = 0;
 
 	if (events_fd < 0)
 		return pg_fail_errno(err, -errno, "opening cgroup.events");
@@ -225,19 +227,19 @@ int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed, s
 		if (!populated)
 			break;
 		if (pg_monotonic_ns() > deadline)
-			return pg_fail(err, -ETIMEDOUT,
-				       "processes are still alive %u ms after SIGKILL", timeout_ms);
+			return walked ? pg_fail_errno(err, walked, "walking the cgroup's subtree")
+				      : pg_fail(err, -ETIMEDOUT,
+						"processes are still alive %u ms after SIGKILL",
+						timeout_ms);
 		/* Frozen, it cannot fork faster than it is killed; SIGKILL ends frozen ones too. */
 		(void)!pg_file_write_at(cgroup_fd, "cgroup.freeze", "1", NULL);
 		killing.count = 0;
-		error = pg_cgroup_walk(cgroup_fd, kill_one_cgroup, &killing);
+		/* What cannot be walked may still be killed by the one write. */
+		walked = pg_cgroup_walk(cgroup_fd, kill_one_cgroup, &killing);
 		/* One write should kill all, but for the process whose first thread has ended: the
 		 * kernel (6.18, too) signals that thread alone. */
 		if (wait_ms > 2)
 			killing.by_pid = true;
-		/* As long as one write kills all, it only counts. */
-		if (error && killing.by_pid)
-			return pg_fail_errno(err, error, "walking the cgroup's subtree");
 		/* A pass may meet those that still die. */
 		seen = killing.count > seen ? killing.count : seen;
 		/* One write kills all, at any depth, and no one who got the pid of one that has

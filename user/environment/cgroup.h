@@ -48,7 +48,8 @@ int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count,
 int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed,
 		   struct pg_error *err) PG_MUST_CHECK;
 
-/* How deep a cgroup that is made may be nested: what is deeper is not walked. */
+/* How deep a cgroup that is made may be nested; a given one that is nested deeper cannot be walked
+ * (-ELOOP). */
 #define PG_CGROUP_DEPTH_MAX 64
 
 /* Removes all cgroups below cgroup_fd, not itself. They must be empty of processes. */
