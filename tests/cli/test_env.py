@@ -266,6 +266,8 @@ class Env(AgentTest):
         done = self.json("verify", name, "--allowed", f"{A4}:1", status=INCONCLUSIVE)
         self.assertEqual(done["allowed"]["result"], "inconclusive")
         self.assertEqual(done["blocked"]["result"], "blocked", done)
+        self.assertIn("inconclusive: nothing is proved", self.run_cli(
+            "verify", name, "--allowed", f"{A4}:1", status=INCONCLUSIVE).stdout)
         refused = self.json("verify", name, "--blocked", "name.example:80", status=FAILURE)
         self.assertEqual(refused["object"], "/blocked")
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* phasegate verify */
 #include <errno.h>
+#include <string.h>
 
 #include "agent_command.h"
 
@@ -56,7 +57,10 @@ static void print(const struct pg_json_value *root)
 	print_row(&table, root, "allowed");
 	print_row(&table, root, "blocked");
 	pg_table_print(&table, stdout);
-	printf("phase %s: %s\n", phase ? phase : "", result ? result : "");
+	printf("phase %s: %s%s\n", phase ? phase : "", result ? result : "",
+	       result && !strcmp(result, "inconclusive")
+		       ? ": nothing is proved; name a server that answers with --allowed"
+		       : "");
 }
 
 static int run(struct pg_agent_call *call)
