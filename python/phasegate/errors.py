@@ -21,6 +21,7 @@ __all__ = [
     "ContainerUnsupportedError", "NoResolverError", "LeaseWiderError", "InternalError",
     "EnforcementFailedError", "TooManyEnvironmentsError", "TooManyClientsError",
     "OutOfMemoryError", "RuntimeUnavailableError", "StoppingError", "QuotaExceededError",
+    "BusyError",
 ]
 
 
@@ -254,6 +255,10 @@ class QuotaExceededError(ApiError):
 
 class TooManyClientsError(ApiError):
     code, status = "too_many_clients", 503
+
+
+class BusyError(ApiError):
+    code, status = "busy", 503
 
 
 class OutOfMemoryError(ApiError):

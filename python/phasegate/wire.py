@@ -12,7 +12,7 @@ from typing import (Any, Callable, Dict, Generic, Mapping, Optional, Sequence, T
 from urllib.parse import quote, urlencode
 
 from . import model
-from .errors import (AgentUnavailableError, ApiError, ConnectionLostError, ProtocolError,
+from .errors import (AgentUnavailableError, ApiError, BusyError, ConnectionLostError, ProtocolError,
                      ReplyTimeoutError, StoppingError, TooManyClientsError)
 
 SOCKET = "/run/phasegate/agent.sock"
@@ -85,8 +85,8 @@ class Request(Generic[T]):
 
 def is_passing(error: BaseException) -> bool:
     """Nothing was done, and in a moment it may be: another agent is about to serve, or this one has
-    more clients than it can serve at once."""
-    return isinstance(error, (StoppingError, TooManyClientsError)) or (
+    more clients than it can serve at once, or waits for another process itself."""
+    return isinstance(error, (StoppingError, TooManyClientsError, BusyError)) or (
         isinstance(error, OSError) and error.errno in ABSENT)
 
 

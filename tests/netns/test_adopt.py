@@ -147,6 +147,23 @@ class Adopt(AdoptTest):
         self.assertEqual(keeper("switch", "setup")["generation"], 3)
         self.assertEqual(self.reachable(inside), {A4})
 
+    def test_update_by_the_next_owner(self):
+        """What was learned by a name that nobody remembers stays where all names stay."""
+        keeper = self.keeper()
+        inside = self.inside(self.create(keeper, text=policy(setup=allowlist("*.example.com"))))
+        self.assert_resolves(inside, WWW, LEARNED)
+        keeper.kill()
+        keeper = self.keeper()
+        keeper("adopt", self.name)
+        keeper("update", policy(setup=allowlist(B4, "*.example.com", SECRET)))
+        self.assertEqual(inside("attempt", LEARNED, MORE), {LEARNED: "ok", MORE: "EPERM"})
+        keeper.kill()
+        keeper = self.keeper()
+        keeper("adopt", self.name)
+        self.assertEqual(inside("attempt", LEARNED, MORE), {LEARNED: "ok", MORE: "EPERM"})
+        keeper("update", policy(setup=allowlist(B4, SECRET)))
+        self.assertEqual(inside("attempt", LEARNED, MORE), {LEARNED: "EPERM", MORE: "EPERM"})
+
     def test_another_version(self):
         """Nothing is changed."""
         keeper = self.keeper()

@@ -110,6 +110,10 @@ void pg_api_destroy(struct pg_agent *agent, const struct pg_request *request,
 			       err.text);
 		return;
 	}
+	if (error == -EAGAIN) {
+		pg_reply_failure(reply, request->name, &err);
+		return;
+	}
 	forget(agent, managed);
 	report(agent, owner, request->name, processes ? processes : "refuse");
 	if (error) {

@@ -70,6 +70,8 @@
 	  "destroy Environments that are not needed, or let the operator raise " \
 	  "environments_per_user or entries_per_user of the agent's settings") \
 	X(TOO_MANY_CLIENTS, 503, "too_many_clients", "close connections, wait and try again") \
+	X(BUSY, 503, "busy", \
+	  "nothing was done; wait and try again, or end what the message names") \
 	X(OUT_OF_MEMORY, 503, "out_of_memory", "wait and try again") \
 	X(RUNTIME_UNAVAILABLE, 503, "runtime_unavailable", \
 	  "start the container runtime, or name the container's cgroup or process id") \

@@ -75,7 +75,9 @@ struct pg_managed *pg_request_environment(struct pg_agent *agent, const struct p
 
 void pg_reply_failure(struct pg_reply *reply, const char *object, const struct pg_error *err)
 {
-	pg_reply_error(reply,
-		       err->number == -ENOMEM ? PG_API_OUT_OF_MEMORY : PG_API_ENFORCEMENT_FAILED,
-		       object, NULL, "%s", err->text);
+	const enum pg_api_error code = err->number == -ENOMEM	? PG_API_OUT_OF_MEMORY
+				       : err->number == -EAGAIN ? PG_API_BUSY
+								: PG_API_ENFORCEMENT_FAILED;
+
+	pg_reply_error(reply, code, object, NULL, "%s", err->text);
 }

@@ -51,7 +51,7 @@ static bool has_name(const struct pg_name_index *index, const struct pg_entry *e
 	return pg_name_index_find(index, name).lists;
 }
 
-static bool has_names(const struct pg_entries *a, const struct pg_entries *b)
+bool pg_entries_have_names(const struct pg_entries *a, const struct pg_entries *b)
 {
 	PG_CLEANUP(pg_name_index_freep) struct pg_name_index *index = NULL;
 
@@ -74,5 +74,5 @@ bool pg_phase_allows_no_more(const struct pg_phase_policy *a, const struct pg_ph
 	if (b->mode != PG_MODE_ALLOWLIST)
 		return false;
 	return a->entries == b->entries ||
-	       (has_addresses(a, b) && has_names(a->entries, b->entries));
+	       (has_addresses(a, b) && pg_entries_have_names(a->entries, b->entries));
 }

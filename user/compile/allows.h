@@ -13,6 +13,9 @@
  */
 bool pg_phase_allows_no_more(const struct pg_phase_policy *a, const struct pg_phase_policy *b);
 
+/* Whether every name and wildcard of a is one of b, or under one. false in doubt. */
+bool pg_entries_have_names(const struct pg_entries *a, const struct pg_entries *b);
+
 /* The same for two phases of a policy. */
 static inline bool pg_policy_allows_no_more(const struct pg_policy *policy, enum pg_phase a,
 					    enum pg_phase b)

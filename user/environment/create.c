@@ -188,7 +188,10 @@ static int write_record(struct pg_environment *environment, int records_fd, stru
 static int confine(struct pg_environment *environment, bool attach, struct pg_error *err)
 {
 	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
-	int error = pg_records_lock(environment->host->interrupt_fd, &records_fd, err);
+	const unsigned int wait_ms =
+		environment->host->pins ? PG_RECORDS_LOCK_SOON_MS : PG_RECORDS_LOCK_MS;
+	int error =
+		pg_records_lock_within(wait_ms, environment->host->interrupt_fd, &records_fd, err);
 
 	if (error)
 		return error;

@@ -59,8 +59,8 @@ static int kill_place(struct pg_place *place, struct pg_error *err)
 }
 
 /*
- * Closes and kills: without the lock of the records, so that none who holds it can keep the tree
- * open or alive, and each even if another fails.
+ * Closes and kills, each even if another fails: without the lock of the records unless there is
+ * somebody who can be asked once more, so that none who holds it can keep the tree open or alive.
  */
 static int close_and_kill(struct pg_environment *environment, struct pg_error *err)
 {
@@ -99,26 +99,24 @@ static void close_released(struct pg_environment *environment)
 		(void)!close_place(environment, &environment->places[i], NULL);
 }
 
-int pg_environment_undo(struct pg_environment *environment, struct pg_error *err)
+/* With the lock already, or else the kill comes before it. */
+static int undo(struct pg_environment *environment, int *records_fd, struct pg_error *err)
 {
-	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
 	const bool kill = environment->intent != PG_INTENT_RELEASE;
 	int error = 0;
 
-	if (environment->record_fd < 0)
-		return 0;
 	/* Without it the next start would adopt what is not ended yet: no reason to keep it. */
 	if (!pg_environment_save(environment, NULL) && environment->record.kept)
 		pg_step(PG_STEP_END_SAVED);
 	if (kill)
 		error = close_and_kill(environment, err);
-	if (!error)
-		error = pg_records_lock(-1, &records_fd, err);
+	if (!error && *records_fd < 0)
+		error = pg_records_lock(-1, records_fd, err);
 	if (error)
 		return error;
 	for (size_t i = 0; i < pg_place_count(environment); i++)
 		pg_attachment_close(&environment->places[i].attachment);
-	error = pg_remains_remove(environment->host, records_fd, &environment->record, kill, err);
+	error = pg_remains_remove(environment->host, *records_fd, &environment->record, kill, err);
 	if (error)
 		return error;
 	if (!kill)
@@ -126,6 +124,13 @@ int pg_environment_undo(struct pg_environment *environment, struct pg_error *err
 	forget(environment);
 	pg_close_fd(&environment->record_fd);
 	return 0;
+}
+
+int pg_environment_undo(struct pg_environment *environment, struct pg_error *err)
+{
+	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
+
+	return environment->record_fd < 0 ? 0 : undo(environment, &records_fd, err);
 }
 
 static bool is_below_parent(const struct pg_environment *environment)
@@ -165,14 +170,18 @@ static int refuse_populated(const struct pg_environment *environment, enum pg_de
 int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy how,
 			   struct pg_error *err)
 {
+	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
 	int error = refuse_populated(environment, how, err);
 
+	/* One of many is not worth a long wait; then nothing has changed. */
+	if (!error && environment->record.kept)
+		error = pg_records_lock_within(PG_RECORDS_LOCK_SOON_MS, -1, &records_fd, err);
 	if (error)
 		return error;
 	environment->intent = how == PG_DESTROY_RELEASE ? PG_INTENT_RELEASE : PG_INTENT_KILL;
-	error = pg_environment_undo(environment, err);
-	/* To the caller -EBUSY means that nothing has changed. */
-	if (error == -EBUSY)
+	error = undo(environment, &records_fd, err);
+	/* To the caller these mean that nothing has changed. */
+	if (error == -EBUSY || error == -EAGAIN)
 		error = err ? (err->number = -EIO) : -EIO;
 	if (error)
 		pg_error_prefix(err, "ending the Environment %s", environment->record.name);

@@ -120,7 +120,8 @@ enum pg_destroy {
 };
 
 /*
- * Closes, kills or releases, detaches and removes everything. On failure (of another kind than
+ * Closes, kills or releases, detaches and removes everything. -EAGAIN: another process makes or
+ * removes an Environment, and nothing has changed (kept ones only). On failure (of another kind than
  * -EBUSY above) what could not be removed is named, and is left to the next start; the object is
  * gone either way.
  */

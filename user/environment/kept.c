@@ -100,9 +100,28 @@ static int read_one(void *userdata, int record_fd, const struct pg_record *recor
 	return 0;
 }
 
+/* Of records whose owner can only be dead, since we have the lock of the pins. */
+static int wait_for_lock(void *userdata, int record_fd, const struct pg_record *record,
+			 struct pg_error *err)
+{
+	const struct pg_host *host = userdata;
+	pg_autosaved struct pg_saved saved = {};
+	int error;
+
+	if (!record->kept || pg_saved_read(record_fd, record->name, &saved, NULL) ||
+	    strcmp(saved.pins, host->pins) != 0)
+		return 0;
+	error = pg_heir_lock(record_fd, host->interrupt_fd);
+	return error ? pg_fail_errno(err, error, "locking the record %s, which has no owner",
+				     record->name)
+		     : 0;
+}
+
 int pg_kept_read(struct pg_host *host, int records_fd, struct pg_error *err)
 {
-	return pg_records_visit_orphans(records_fd, read_one, host, err);
+	int error = pg_records_visit(records_fd, wait_for_lock, host, err);
+
+	return error ? error : pg_records_visit_orphans(records_fd, read_one, host, err);
 }
 
 static bool is_there(struct pg_host *host, const struct pg_record *record,

@@ -78,9 +78,10 @@ int pg_learned_book_recall(struct pg_learned_book *book, unsigned int list, uint
 			   const struct pg_addr *addr, uint64_t expires,
 			   struct pg_error *err) PG_MUST_CHECK;
 
-/* Calls back with each address that an owner has taught, until its callback fails. */
-typedef int (*pg_learned_book_visitor)(void *userdata, uint32_t owner, const struct pg_addr *addr,
-				       uint64_t expires);
+/* Calls back with each address that an owner has taught, and to which lists (a bit mask), until its
+ * callback fails. */
+typedef int (*pg_learned_book_visitor)(void *userdata, uint32_t owner, uint32_t lists,
+				       const struct pg_addr *addr, uint64_t expires);
 int pg_learned_book_visit(const struct pg_learned_book *book, pg_learned_book_visitor visit,
 			  void *userdata) PG_MUST_CHECK;
 

@@ -33,7 +33,7 @@ static int visit_owner(const struct pg_learned_book *book, uint32_t owner,
 
 		if (reference->expires <= now)
 			continue;
-		error = visit(userdata, owner,
+		error = visit(userdata, owner, reference->lists,
 			      &pg_store_address(&book->store, reference->address)->addr,
 			      reference->expires);
 		if (error)

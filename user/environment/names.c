@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "compile/allows.h"
+
 static int index_names(struct pg_names *names, const struct pg_content *content,
 		       unsigned int per_minute, struct pg_error *err)
 {
@@ -142,17 +144,49 @@ int pg_names_recall(struct pg_content *content, struct pg_error *err)
 struct carrying {
 	const struct pg_names *from;
 	struct pg_names *into;
+	/* By list of the old policy: the new one's that have all of its names. */
+	uint32_t wider[PG_PHASE_COUNT];
 	struct pg_error *err;
 };
 
-static int carry(void *userdata, uint32_t owner, const struct pg_addr *addr, uint64_t expires)
+static void compare_names(struct carrying *carrying, const struct pg_content *from,
+			  const struct pg_content *into)
+{
+	for (size_t i = 0; i < from->compiled_count; i++)
+		for (size_t j = 0; j < into->compiled_count; j++)
+			if (into->compiled[j].learned.slot &&
+			    pg_entries_have_names(from->compiled[i].entries,
+						  into->compiled[j].entries))
+				carrying->wider[i] |= 1U << j;
+}
+
+/* Whichever name it was: a list that has all names of the one that has it has that one. */
+static int carry_unknown(const struct carrying *carrying, uint32_t lists,
+			 const struct pg_addr *addr, uint64_t expires)
+{
+	uint32_t wider = 0;
+	int error = 0;
+
+	for (size_t i = 0; i < PG_PHASE_COUNT; i++)
+		if (lists & 1U << i)
+			wider |= carrying->wider[i];
+	for (unsigned int j = 0; j < PG_PHASE_COUNT && !error; j++)
+		if (wider & 1U << j)
+			error = pg_learned_book_recall(carrying->into->book, j,
+						       unknown_owner(carrying->into), addr, expires,
+						       carrying->err);
+	return error;
+}
+
+static int carry(void *userdata, uint32_t owner, uint32_t lists, const struct pg_addr *addr,
+		 uint64_t expires)
 {
 	const struct carrying *carrying = userdata;
 	struct pg_learned_teacher teacher;
 	char text[PG_OWNER_TEXT];
 
 	if (owner == unknown_owner(carrying->from))
-		return 0;
+		return carry_unknown(carrying, lists, addr, expires);
 	teacher = pg_quota_teacher(carrying->into->index,
 				   pg_quota_text(carrying->from->index, owner, text));
 	if (!teacher.lists)
@@ -163,9 +197,10 @@ static int carry(void *userdata, uint32_t owner, const struct pg_addr *addr, uin
 int pg_names_carry_over(const struct pg_content *from, struct pg_content *into,
 			struct pg_error *err)
 {
-	struct carrying carrying = {from->names, into->names, err};
+	struct carrying carrying = {.from = from->names, .into = into->names, .err = err};
 
 	if (!from->names || !into->names)
 		return 0;
+	compare_names(&carrying, from, into);
 	return pg_learned_book_visit(from->names->book, carry, &carrying);
 }

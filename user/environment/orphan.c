@@ -153,6 +153,39 @@ struct orphans {
 	int records_fd;
 };
 
+static bool is_populated(struct pg_host *host, const struct pg_record *record)
+{
+	for (size_t i = 0; i < record->cgroup_count; i++) {
+		pg_autoclose int fd = -1;
+		bool populated = false;
+
+		if (open_cgroup(host, &record->cgroups[i], &fd, NULL) ||
+		    (fd >= 0 && (pg_cgroup_populated(fd, &populated, NULL) || populated)))
+			return true;
+	}
+	return false;
+}
+
+/* Whether a kept one has nobody to wait for: the pins of its owners are gone. Its links confine it
+ * all the same, so there is nothing to be done while somebody is in it. */
+static bool is_abandoned(struct pg_host *host, int record_fd, const struct pg_record *record)
+{
+	pg_autosaved struct pg_saved saved = {};
+	struct pg_error err = {};
+
+	if (!host->pins || pg_saved_read(record_fd, record->name, &saved, NULL) ||
+	    !access(saved.pins, F_OK) || errno != ENOENT)
+		return false;
+	if (!is_populated(host, record))
+		return true;
+	pg_fail(&err, -ENOENT,
+		"the Environment %s stays confined, but nobody can adopt it, since %s is gone: end"
+		" the processes in the cgroup %s, and the next start removes it",
+		record->name, saved.pins, record->cgroups[0].path);
+	pg_host_warn(host, "orphan", err.text);
+	return false;
+}
+
 /* One that cannot be ended stays confined by its pins: no reason to refuse a new start. */
 static int end_orphan(void *userdata, int record_fd, const struct pg_record *record,
 		      struct pg_error *err)
@@ -161,7 +194,7 @@ static int end_orphan(void *userdata, int record_fd, const struct pg_record *rec
 	struct pg_error orphan_err = {};
 
 	/* It waits for its next owner. One that is no record yet has nothing to wait with. */
-	if (record->kept && record->cgroup_count)
+	if (record->kept && record->cgroup_count && !is_abandoned(orphans->host, record_fd, record))
 		return 0;
 	if (pg_remains_remove(orphans->host, orphans->records_fd, record, true, &orphan_err)) {
 		pg_error_prefix(&orphan_err, "cleaning up after the killed Environment %s",

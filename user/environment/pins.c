@@ -41,12 +41,13 @@ int pg_pins_lock(struct pg_host *host, struct pg_error *err)
 
 	if (!error)
 		error = open_private(host->pins, &host->pins_fd, err);
-	if (error || !flock(host->pins_fd, LOCK_EX | LOCK_NB))
+	if (error)
 		return error;
-	if (errno == EWOULDBLOCK)
+	error = pg_heir_lock(host->pins_fd, host->interrupt_fd);
+	if (error == -EWOULDBLOCK)
 		return pg_fail(err, -EBUSY, "another process keeps its Environments in %s",
 			       host->pins);
-	return pg_fail_errno(err, -errno, "locking the directory %s", host->pins);
+	return error ? pg_fail_errno(err, error, "locking the directory %s", host->pins) : 0;
 }
 
 /* What is in the children of the parent and has an Environment, with whatever owner. */

@@ -28,7 +28,8 @@ bool pg_record_name_valid(const char *name)
 }
 
 /* Another process holds the lock for milliseconds as a rule; one that was stopped, for ever. */
-static int lock_records(int fd, uint64_t deadline, int interrupt_fd, struct pg_error *err)
+static int lock_records(int fd, unsigned int wait_ms, uint64_t deadline, int interrupt_fd,
+			struct pg_error *err)
 {
 	const int pause_ms = 2;
 
@@ -36,10 +37,10 @@ static int lock_records(int fd, uint64_t deadline, int interrupt_fd, struct pg_e
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return pg_fail_errno(err, -errno, "locking %s", PG_RECORD_ROOT);
 		if (pg_monotonic_ns() > deadline)
-			return pg_fail(err, -ETIMEDOUT,
-				       "another process holds the lock of %s for over %d s; is a"
+			return pg_fail(err, -EAGAIN,
+				       "another process holds the lock of %s for over %u s; is a"
 				       " phasegate stopped? ('fuser -v %s' names it)",
-				       PG_RECORD_ROOT, PG_RECORDS_LOCK_MS / 1000, PG_RECORD_ROOT);
+				       PG_RECORD_ROOT, wait_ms / 1000, PG_RECORD_ROOT);
 		if (pg_wait_readable(-1, interrupt_fd, pause_ms) == -ECANCELED)
 			return pg_fail(err, -ECANCELED,
 				       "a signal ended the wait for the lock of %s",
@@ -48,9 +49,28 @@ static int lock_records(int fd, uint64_t deadline, int interrupt_fd, struct pg_e
 	return 0;
 }
 
+int pg_heir_lock(int fd, int interrupt_fd)
+{
+	const uint64_t deadline = pg_monotonic_ns() + PG_HEIR_MS * PG_NSEC_PER_MSEC;
+
+	while (flock(fd, LOCK_EX | LOCK_NB)) {
+		if (errno != EINTR && (errno != EWOULDBLOCK || pg_monotonic_ns() > deadline))
+			return -errno;
+		if (pg_wait_readable(-1, interrupt_fd, 2) == -ECANCELED)
+			return -ECANCELED;
+	}
+	return 0;
+}
+
 int pg_records_lock(int interrupt_fd, int *ret_fd, struct pg_error *err)
 {
-	const uint64_t deadline = pg_monotonic_ns() + PG_RECORDS_LOCK_MS * PG_NSEC_PER_MSEC;
+	return pg_records_lock_within(PG_RECORDS_LOCK_MS, interrupt_fd, ret_fd, err);
+}
+
+int pg_records_lock_within(unsigned int wait_ms, int interrupt_fd, int *ret_fd,
+			   struct pg_error *err)
+{
+	const uint64_t deadline = pg_monotonic_ns() + wait_ms * PG_NSEC_PER_MSEC;
 
 	for (;;) {
 		pg_autoclose int fd = -1;
@@ -67,7 +87,7 @@ int pg_records_lock(int interrupt_fd, int *ret_fd, struct pg_error *err)
 			return pg_fail_errno(err, -errno, "opening %s", PG_RECORD_ROOT);
 		error = pg_dir_refuse_shared(fd, PG_RECORD_ROOT, err);
 		if (!error)
-			error = lock_records(fd, deadline, interrupt_fd, err);
+			error = lock_records(fd, wait_ms, deadline, interrupt_fd, err);
 		if (error)
 			return error;
 		/* The one who had the lock before may have removed the directory. */

@@ -21,14 +21,19 @@
 bool pg_record_name_valid(const char *name);
 
 /* How long another process may take to make or remove an Environment: killing its tree included. */
-#define PG_RECORDS_LOCK_MS 60000
+#define PG_RECORDS_LOCK_MS	60000
+/* How long one waits for that who has others waiting, too. */
+#define PG_RECORDS_LOCK_SOON_MS 5000
 
 /*
  * Takes the lock under which Environments are made and removed; *ret_fd is the directory of the
- * records. Held only while cgroups and pins change. -ETIMEDOUT after PG_RECORDS_LOCK_MS;
+ * records. Held only while cgroups and pins change. -EAGAIN after PG_RECORDS_LOCK_MS;
  * -ECANCELED if interrupt_fd (-1: none) becomes readable first.
  */
 int pg_records_lock(int interrupt_fd, int *ret_fd, struct pg_error *err) PG_MUST_CHECK;
+/* The same; -EAGAIN after wait_ms. */
+int pg_records_lock_within(unsigned int wait_ms, int interrupt_fd, int *ret_fd,
+			   struct pg_error *err) PG_MUST_CHECK;
 /* Gives the lock back and removes the directory if it holds nothing. */
 void pg_records_unlock(int *records_fd);
 
@@ -76,6 +81,13 @@ int pg_record_remove(int records_fd, const char *name, struct pg_error *err) PG_
 
 typedef int (*pg_record_visit)(void *userdata, int record_fd, const struct pg_record *record,
 			       struct pg_error *err);
+/*
+ * A lock outlives its killed owner for as long as a child does that was forked with it and is about
+ * to die, too: so one is waited for that long. -EWOULDBLOCK, or another negative errno.
+ */
+#define PG_HEIR_MS 3000
+int pg_heir_lock(int fd, int interrupt_fd) PG_MUST_CHECK;
+
 /*
  * Calls back for each record whose owner is dead; the callback may remove it. One without cgroups
  * was not written: its Environment consists of nothing else.

@@ -7,12 +7,13 @@ static char visited[256];
 /* The owner of what was there before the book; not one that a name has. */
 #define UNKNOWN (OWNERS - 1)
 
-static int note(void *userdata, uint32_t owner, const struct pg_addr *addr, uint64_t expires)
+static int note(void *userdata, uint32_t owner, uint32_t lists, const struct pg_addr *addr,
+		uint64_t expires)
 {
 	const size_t used = strlen(visited);
 
-	snprintf(visited + used, sizeof(visited) - used, "%s %zu %ld;", owner_texts[owner],
-		 number_of(addr), ((long)expires - (long)now_ns) / (long)SECOND);
+	snprintf(visited + used, sizeof(visited) - used, "%s %x %zu %ld;", owner_texts[owner],
+		 lists, number_of(addr), ((long)expires - (long)now_ns) / (long)SECOND);
 	return 0;
 }
 
@@ -75,8 +76,10 @@ Test(recall, visits_what_names_have_taught)
 	cr_expect_eq(try_add(1, "a", 1, now_ns + 100 * SECOND), 0);
 	cr_expect_eq(try_add(0, "only-seen", 2, now_ns + 100 * SECOND), 0);
 	cr_expect_eq(try_add(1, "gone", 3, now_ns + SECOND), 0);
+	recall(0, 4, now_ns + 100 * SECOND);
+	recall(2, 4, now_ns + 100 * SECOND);
 	now_ns += 50 * SECOND;
 	cr_expect_eq(pg_learned_book_visit(book, note, NULL), 0);
-	cr_expect_str_eq(visited, "a 1 50;");
+	cr_expect_str_eq(visited, "a 1 1 50; 4 4 50; 1 4 50;");
 	pg_learned_book_free(book);
 }

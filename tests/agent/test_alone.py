@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is not for a machine on which others work: records and pins of its own. Another process has
+the lock; what cannot be adopted; and one Environment that is switched a thousand times beside
+another."""
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+
+import cgroups
+from agentcase import AgentTest
+from daemon import Daemon, directory_of, start_in
+from harness import main
+from keeper import RECORDS, isolate
+from lab import A4, B4, D4
+from phasegate import NO_NETWORK, PROBE, PUBLIC, allowlist
+from recorder import PORT
+from storm import SENDER
+
+POLICY = {"network_policy": allowlist(A4), "run_network_policy": NO_NETWORK}
+CHURNS = int(os.environ.get("PHASEGATE_CHURNS", "1000"))
+BUSY_LIMIT_S = 15
+
+
+class Alone(AgentTest):
+    def probe(self, directory, address):
+        """The errno's name of a connection from inside; "" if it was made."""
+        process = self.start_in(directory, *self.lab.client.command(
+            PROBE, "socket 1 tcp4", f"connect 1 {address} {PORT}"), stdout=subprocess.PIPE)
+        output, _ = process.communicate()
+        return json.loads(output.splitlines()[-1])["errno"]
+
+    def test_busy(self):
+        """Another process that is stopped with the lock keeps nobody waiting for long."""
+        made = self.create(POLICY, name="a.b")
+        self.assertEqual(self.probe(directory_of(made), A4), "")
+        lock = os.open(RECORDS, os.O_RDONLY)
+        self.addCleanup(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for call in (lambda: self.daemon.create("c", policy=POLICY),
+                     lambda: self.daemon.destroy("a.b")):
+            began = time.monotonic()
+            reply = call()
+            self.assertCode(reply, "busy", "holds the lock")
+            self.assertLess(time.monotonic() - began, BUSY_LIMIT_S)
+        self.assertEqual(self.probe(directory_of(made), A4), "")
+        self.assertEqual(self.daemon.phase("a.b", "run")["generation"], 2)
+        self.assertEqual(self.daemon.phase("a.b", "setup")["generation"], 3)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        self.assertEqual(self.daemon.create("c", policy=POLICY).status, 201)
+        self.assertEqual(self.daemon.destroy("a.b").status, 200)
+
+    def test_locks_that_outlive_the_agent(self):
+        """As those of its children do, which die a moment later."""
+        made = self.create(POLICY)
+        paths = (self.daemon.pins, f"{RECORDS}/{made['name']}")
+        locks = [os.open(path, os.O_RDONLY) for path in paths]
+        self.daemon.kill()
+        for lock in locks:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        self.daemon.start(wait=False)
+        for lock in locks:
+            time.sleep(0.5)
+            os.close(lock)
+        self.wait_serving()
+        self.assertEqual(self.daemon.show(made["name"])["generation"], 1)
+
+    def wait_serving(self):
+        for _ in range(1000):
+            try:
+                return self.daemon.call("GET", "/v1/environments")
+            except OSError:
+                time.sleep(0.02)
+        self.fail(self.daemon.output)
+
+    def test_names_with_dots(self):
+        """Pins cannot have one in their names."""
+        made = self.create(POLICY, name="v1.2.x-a")
+        self.daemon.kill()
+        self.daemon.start()
+        self.assertEqual(self.daemon.show("v1.2.x-a")["generation"], 1)
+        self.assertEqual(self.probe(directory_of(made), D4), "EPERM")
+        self.assertEqual(self.daemon.destroy("v1.2.x-a").status, 200)
+        self.assertFalse(os.path.exists(f"{RECORDS}/v1.2.x-a"))
+
+    def test_damaged(self):
+        """One that cannot be adopted is denied everything; the others are, and it can be ended."""
+        made, other = self.create(POLICY), self.create(POLICY)
+        directory = directory_of(made)
+        self.daemon.kill()
+        path = f"{RECORDS}/{made['name']}/state.json"
+        with open(path, encoding="utf-8") as file:
+            state = json.load(file)
+        for slot in state["banks"][0]:
+            if slot["set_id"]:
+                slot["set_id"] ^= 2
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(state, file)
+        self.daemon.start()
+        self.assertCode(self.daemon.show(made["name"]), "environment_not_found")
+        self.assertEqual(self.probe(directory, A4), "EPERM")
+        self.assertIn(f"{made['name']} cannot be adopted", self.daemon.output)
+        self.assertEqual(self.probe(directory_of(other), A4), "")
+        self.daemon.kill()
+        cgroups.remove(directory, "cgroup2")
+        self.daemon.start()
+        self.assertFalse(os.path.exists(f"{RECORDS}/{made['name']}"))
+        self.assertEqual(self.daemon.show(other["name"])["generation"], 1)
+
+    def test_abandoned(self):
+        """Nobody's, since the pins of its agent are gone: confined while there is anybody."""
+        other = Daemon(self.lab)
+        name = self.name()
+        directory = directory_of(other.create(name, policy=POLICY))
+        process = start_in(directory, "sleep", "1000")
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.wait_in(directory, process.pid)
+        other.kill()
+        for folder in os.listdir(other.pins):
+            shutil.rmtree(f"{other.pins}/{folder}", ignore_errors=True)
+        shutil.rmtree(other.pins)
+        self.daemon.kill()
+        self.daemon.start()
+        self.assertIn(f"{name} stays confined, but nobody can adopt it", self.daemon.output)
+        self.assertEqual(self.probe(directory, D4), "EPERM")
+        process.kill()
+        process.wait()
+        self.assertTrue(cgroups.wait_empty(directory))
+        self.daemon.kill()
+        self.daemon.start()
+        self.assertFalse(os.path.exists(f"{RECORDS}/{name}"))
+        self.assertFalse(os.path.exists(directory))
+        other.directory.cleanup()
+        other.log.close()
+
+    def test_churn(self):
+        """One is switched to public and back; another's verdicts are what they are, all the
+        time."""
+        quiet = self.create({"network_policy": allowlist(A4)})
+        churned = self.create({"network_policy": PUBLIC, "run_network_policy": allowlist(B4)})
+        mark = f"quiet-{os.getpid()}"
+        self.start_in(directory_of(quiet), *self.lab.client.command(
+            SENDER, "plain", mark, "1000", A4, str(PORT), B4, str(PORT), D4, str(PORT)))
+        self.assertIsNotNone(self.recorder.wait(mark))
+        refused, ending = [], threading.Event()
+
+        def watch():
+            while not ending.is_set():
+                for address, wanted in ((A4, ""), (B4, "EPERM"), (D4, "EPERM")):
+                    got = self.probe(directory_of(quiet), address)
+                    if got != wanted:
+                        refused.append((address, got))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        times, packets = [], 0
+        try:
+            for number in range(CHURNS):
+                phase = ("run", "setup")[number % 2]
+                reply = self.daemon.phase(churned["name"], phase, survivors="allow")
+                self.assertEqual((reply.status, reply["generation"]), (200, number + 2), reply)
+                times.append(reply["took_us"])
+                if number % 100 == 99:
+                    came = [p for p in self.capture.drain() if mark.encode() in p.payload]
+                    packets += len(came)
+                    self.assertEqual([p for p in came if p.destination != A4], [])
+        finally:
+            ending.set()
+            watcher.join()
+        self.assertEqual(refused, [])
+        self.assertEqual(self.daemon.show(quiet["name"])["generation"], 1)
+        came = [p for p in self.fence() if mark.encode() in p.payload]
+        self.assertEqual([p for p in came if p.destination != A4], [])
+        times.sort()
+        print(f"{CHURNS} switches, the write {times[len(times) // 2]:.1f} us in the middle,"
+              f" {times[-1]:.1f} us at most; {packets + len(came)} packets of the other", flush=True)
+        self.assertGreater(packets + len(came), CHURNS // 10)
+
+
+if __name__ == "__main__":
+    isolate()
+    main()
