@@ -11,6 +11,15 @@
 
 struct ring_buffer;
 
+/* A bit per slot of the outer maps, and per state. */
+struct pg_slots {
+	uint32_t max; /* a multiple of 64 */
+	uint64_t used[PG_SLOT_MAX / 64];
+	/* Of these, emptied while a hook run that knew it may have been under way: free after the
+	 * next pg_kernel_synchronize(). */
+	uint64_t retired[PG_SLOT_MAX / 64];
+};
+
 struct pg_kernel {
 	struct phasegate_bpf *skeleton;
 	struct ring_buffer *events;
@@ -18,21 +27,22 @@ struct pg_kernel {
 	void *sink_userdata;
 	/* pg_states, mapped; NULL if that is not possible. */
 	uint64_t *states;
-	/* A bit per slot of the outer maps, and per state, that is in use. */
-	uint64_t set_slots[PG_SLOT_MAX / 64];
-	uint64_t learned_slots[PG_SLOT_MAX / 64];
-	uint64_t state_slots[PG_ENVIRONMENT_MAX / 64];
+	struct pg_slots set_slots, learned_slots, state_slots;
 };
 
-/* Lowest free slot of max (a multiple of 64), marked as used; 0 if there is none. Slot 0 is never
- * given out. */
-uint32_t pg_slot_take(uint64_t *slots, uint32_t max);
-void pg_slot_release(uint64_t *slots, uint32_t slot);
+/* Lowest free slot, marked as used; 0 if there is none. Slot 0 is never given out. */
+uint32_t pg_slot_take(struct pg_kernel *kernel, struct pg_slots *slots);
+/* One that no hook run has ever known. */
+void pg_slot_release(struct pg_slots *slots, uint32_t slot);
+/* One that is empty, but was known: freeing an Environment does not wait for hook runs. */
+void pg_slot_retire(struct pg_slots *slots, uint32_t slot);
+/* All that are retired are free. */
+void pg_slots_reclaim(struct pg_slots *slots);
 /* Whether it was free; it is not any more. */
-bool pg_slot_occupy(uint64_t *slots, uint32_t slot);
-static inline bool pg_slot_is_used(const uint64_t *slots, uint32_t slot)
+bool pg_slot_occupy(struct pg_slots *slots, uint32_t slot);
+static inline bool pg_slot_is_used(const struct pg_slots *slots, uint32_t slot)
 {
-	return slots[slot / 64] >> slot % 64 & 1;
+	return slots->used[slot / 64] >> slot % 64 & 1;
 }
 
 /* state.c: maps pg_states; without that the states are written by system calls. */

@@ -81,6 +81,8 @@ int pg_kernel_open(const char *pins, struct pg_kernel **ret_kernel, struct pg_er
 
 	if (!kernel)
 		return pg_fail(err, -ENOMEM, "not enough memory for the kernel state");
+	kernel->set_slots.max = kernel->learned_slots.max = PG_SLOT_MAX;
+	kernel->state_slots.max = PG_ENVIRONMENT_MAX;
 	libbpf_set_print(log_libbpf);
 	kernel->skeleton = phasegate_bpf__open();
 	if (!kernel->skeleton)
@@ -135,7 +137,7 @@ int pg_events_process(struct pg_kernel *kernel, struct pg_error *err)
 	return count < 0 ? pg_fail_errno(err, count, "reading the event ring buffer") : 0;
 }
 
-void pg_kernel_synchronize(struct pg_kernel *kernel)
+static void wait_for_hooks(struct pg_kernel *kernel)
 {
 	const __u32 unused_slot = 0;
 
@@ -145,4 +147,12 @@ void pg_kernel_synchronize(struct pg_kernel *kernel)
 	if (!syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
 		return;
 	bpf_map_delete_elem(bpf_map__fd(kernel->skeleton->maps.pg_exact4), &unused_slot);
+}
+
+void pg_kernel_synchronize(struct pg_kernel *kernel)
+{
+	wait_for_hooks(kernel);
+	pg_slots_reclaim(&kernel->set_slots);
+	pg_slots_reclaim(&kernel->learned_slots);
+	pg_slots_reclaim(&kernel->state_slots);
 }

@@ -223,7 +223,7 @@ int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 	if (getrandom(&created.id, sizeof(created.id), 0) != (ssize_t)sizeof(created.id))
 		return pg_fail_errno(err, -errno, "drawing a random number");
 	created.id |= 1;
-	created.slot = filling.slot = pg_slot_take(kernel->set_slots, PG_SLOT_MAX);
+	created.slot = filling.slot = pg_slot_take(kernel, &kernel->set_slots);
 	if (!created.slot)
 		return pg_fail(err, -ENOSPC, "all %d slots for address sets are in use",
 			       PG_SLOT_MAX - 1);
@@ -258,7 +258,7 @@ int pg_set_occupy(struct pg_kernel *kernel, const struct pg_kernel_set *set, str
 	if (!use.set_id || (set->id && use.set_id != set->id) ||
 	    (use.set_tables & set->tables) != set->tables)
 		return pg_fail(err, -ENOENT, "slot %u has not the set that is expected", set->slot);
-	if (!pg_slot_occupy(kernel->set_slots, set->slot))
+	if (!pg_slot_occupy(&kernel->set_slots, set->slot))
 		return pg_fail(err, -EEXIST, "slot %u of address sets is in use already",
 			       set->slot);
 	return 0;
@@ -280,8 +280,7 @@ void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set)
 	if (!set->slot)
 		return;
 	empty_tables(kernel, set->slot, set->tables);
-	pg_kernel_synchronize(kernel);
-	pg_slot_release(kernel->set_slots, set->slot);
+	pg_slot_retire(&kernel->set_slots, set->slot);
 	*set = (struct pg_kernel_set){};
 }
 
@@ -302,7 +301,7 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 		return pg_fail_map(err, -errno, "creating", "pg_learned", capacity * ELEMENT_BYTES);
 	if (bpf_obj_get_info_by_fd(fd, &info, &size))
 		return pg_fail_errno(err, -errno, "reading the number of pg_learned");
-	slot = pg_slot_take(kernel->learned_slots, PG_SLOT_MAX);
+	slot = pg_slot_take(kernel, &kernel->learned_slots);
 	if (!slot)
 		return pg_fail(err, -ENOSPC, "all %d slots for learned addresses are in use",
 			       PG_SLOT_MAX - 1);
@@ -312,7 +311,7 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 		(void)!note_learned(kernel, slot, 0, NULL);
 	}
 	if (error) {
-		pg_slot_release(kernel->learned_slots, slot);
+		pg_slot_release(&kernel->learned_slots, slot);
 		return error;
 	}
 	*ret_learned = (struct pg_kernel_learned){slot, info.id, PG_TAKE_FD(fd)};
@@ -332,7 +331,7 @@ int pg_learned_occupy(struct pg_kernel *kernel, uint32_t slot, uint32_t id,
 	fd = bpf_map_get_fd_by_id(id);
 	if (fd < 0)
 		return pg_fail_errno(err, -errno, "opening the learned addresses of slot %u", slot);
-	if (!pg_slot_occupy(kernel->learned_slots, slot))
+	if (!pg_slot_occupy(&kernel->learned_slots, slot))
 		return pg_fail(err, -EEXIST, "slot %u of learned addresses is in use already",
 			       slot);
 	*ret_learned = (struct pg_kernel_learned){slot, id, PG_TAKE_FD(fd)};
@@ -350,8 +349,7 @@ void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *lear
 	if (!learned->slot)
 		return;
 	empty_learned(kernel, learned->slot);
-	pg_kernel_synchronize(kernel);
-	pg_slot_release(kernel->learned_slots, learned->slot);
+	pg_slot_retire(&kernel->learned_slots, learned->slot);
 	pg_close_fd(&learned->fd);
 	learned->slot = 0;
 }
@@ -413,11 +411,11 @@ size_t pg_kernel_sweep(struct pg_kernel *kernel)
 	for (uint32_t slot = 1; slot < PG_SLOT_MAX; slot++) {
 		const struct pg_slot_use use = read_use(kernel, slot);
 
-		if (use.set_id && !pg_slot_is_used(kernel->set_slots, slot)) {
+		if (use.set_id && !pg_slot_is_used(&kernel->set_slots, slot)) {
 			empty_tables(kernel, slot, use.set_tables);
 			swept++;
 		}
-		if (use.learned_id && !pg_slot_is_used(kernel->learned_slots, slot)) {
+		if (use.learned_id && !pg_slot_is_used(&kernel->learned_slots, slot)) {
 			empty_learned(kernel, slot);
 			swept++;
 		}

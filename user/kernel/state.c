@@ -59,7 +59,7 @@ static int refuse_index(uint32_t index, struct pg_error *err)
 
 int pg_state_take(struct pg_kernel *kernel, uint32_t *ret_index, struct pg_error *err)
 {
-	const uint32_t index = pg_slot_take(kernel->state_slots, PG_ENVIRONMENT_MAX);
+	const uint32_t index = pg_slot_take(kernel, &kernel->state_slots);
 	int error;
 
 	if (!index)
@@ -67,7 +67,7 @@ int pg_state_take(struct pg_kernel *kernel, uint32_t *ret_index, struct pg_error
 			       PG_ENVIRONMENT_MAX - 1);
 	error = write_word(kernel, index, 0);
 	if (error) {
-		pg_slot_release(kernel->state_slots, index);
+		pg_slot_release(&kernel->state_slots, index);
 		return pg_fail_errno(err, error, "clearing state %" PRIu32, index);
 	}
 	*ret_index = index;
@@ -80,7 +80,7 @@ int pg_state_occupy(struct pg_kernel *kernel, uint32_t index, struct pg_error *e
 
 	if (error)
 		return error;
-	if (!pg_slot_occupy(kernel->state_slots, index))
+	if (!pg_slot_occupy(&kernel->state_slots, index))
 		return pg_fail(err, -EEXIST, "state %" PRIu32 " belongs to another Environment",
 			       index);
 	return 0;
@@ -91,8 +91,7 @@ void pg_state_release(struct pg_kernel *kernel, uint32_t index)
 	if (!index)
 		return;
 	write_word(kernel, index, 0);
-	pg_kernel_synchronize(kernel);
-	pg_slot_release(kernel->state_slots, index);
+	pg_slot_retire(&kernel->state_slots, index);
 }
 
 int pg_state_write(struct pg_kernel *kernel, uint32_t index, const struct pg_state_value *value,
@@ -141,7 +140,8 @@ size_t pg_states_sweep(struct pg_kernel *kernel)
 	for (uint32_t i = 1; i < PG_ENVIRONMENT_MAX; i++) {
 		uint64_t word;
 
-		if (pg_slot_is_used(kernel->state_slots, i) || read_word(kernel, i, &word) || !word)
+		if (pg_slot_is_used(&kernel->state_slots, i) || read_word(kernel, i, &word) ||
+		    !word)
 			continue;
 		write_word(kernel, i, 0);
 		swept++;
