@@ -198,6 +198,16 @@ static void try_all(struct bench *bench, bool together)
 			}
 }
 
+/* Of one Environment, and of no other. */
+static void forget(struct bench *bench)
+{
+	pg_members_forget(bench->kernel, bench->headers[STRANGER].env_id);
+	CHECK(&bench->check, !try(bench, INNER, OTHER, &ways[0]), "another's were forgotten");
+	pg_members_forget(bench->kernel, bench->headers[INNER].env_id);
+	CHECK(&bench->check, try(bench, INNER, OTHER, &ways[0]), "forgotten ones are members");
+	CHECK(&bench->check, !try(bench, INNER, INNER, &ways[0]), "its own socket is another's");
+}
+
 static void part(struct bench *bench)
 {
 	for (enum who who = 0; who < OUTSIDE; who++) {
@@ -222,6 +232,8 @@ int main(void)
 		  "%s", bench.err.text)) {
 		try_all(&bench, true);
 		check_group(&bench.check, "members reach each other on loopback, others do not");
+		forget(&bench);
+		check_group(&bench.check, "nor do those that were forgotten");
 		part(&bench);
 		try_all(&bench, false);
 		check_group(&bench.check, "members that are strangers do not");

@@ -194,6 +194,9 @@ static void take_over_sets(struct bench *bench, struct pg_kernel *kernel)
 
 	stale.id ^= 2;
 	CHECK(check, pg_set_occupy(kernel, &stale, &err) == -ENOENT, "what was in the slot before");
+	stale = told->set;
+	stale.tables ^= (1U << PG_TABLE_COUNT) - 1;
+	CHECK(check, pg_set_occupy(kernel, &stale, &err) == -ENOENT, "a table that is not there");
 	CHECK(check, !pg_set_occupy(kernel, &told->set, &err), "%s", err.text);
 	CHECK(check, pg_set_occupy(kernel, &told->set, &err) == -EEXIST, "a set twice");
 	CHECK(check, pg_set_occupy(kernel, &missing, &err) == -ENOENT, "a missing set");
