@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What docs/openapi.yaml promises and no other test holds the agent to."""
 
+import json
 import os
-import resource
 import socket
-import struct
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 
 import cgroups
@@ -17,8 +15,8 @@ from agentcase import AgentTest
 from daemon import UnixConnection, directory_of, read_reply
 from fakeruntime import FakeRuntime
 from harness import main
-from lab import A4, D4
-from phasegate import NO_NETWORK, PUBLIC, allowlist
+from lab import A4, CLIENT4, D4
+from phasegate import NO_NETWORK, PROBE, PUBLIC, allowlist
 from recorder import PORT
 
 ASK = textwrap.dedent("""
@@ -224,6 +222,18 @@ class Verify(AgentTest):
         self.lab.client.ip("route replace 198.51.100.7 dev lo")
         return self.create({"network_policy": allowlist("198.51.100.7")}, **more)
 
+    def test_too_many_at_once(self):
+        """Each is a process."""
+        made = self.slow()
+        for _ in range(16):
+            connection = UnixConnection(self.daemon.socket)
+            self.addCleanup(connection.close)
+            connection.request("POST", f"/v1/environments/{made['name']}/verify",
+                               '{"allowed":"198.51.100.7:9"}')
+        while len(self.probes(directory_of(made))) < 16:
+            time.sleep(0.01)
+        self.assertCode(self.verify(made), "too_many_clients")
+
     def test_destroy_meanwhile(self):
         for processes in ("kill", "refuse", "release"):
             cgroup = self.make_cgroup("v" + processes)
@@ -270,6 +280,48 @@ class Counters(AgentTest):
         counters = self.daemon.show(made["name"])["counters"]
         self.assertGreaterEqual(counters["sendmsgs"]["denied"], 20000)
         self.assertGreater(counters["events_suppressed"] + counters["events_lost"], 0)
+
+
+class Operator(AgentTest):
+    """What the host's settings close, no policy opens; and the next agent's settings count."""
+
+    SETTINGS = {"never_allow": [D4], "host_ports": [PORT]}
+
+    def errno(self, made, address, port):
+        process = self.start_in(directory_of(made), *self.lab.client.command(
+            PROBE, "socket 1 tcp4", f"connect 1 {address} {port}"), stdout=subprocess.PIPE)
+        output, _ = process.communicate()
+        return json.loads(output.splitlines()[-1])["errno"]
+
+    def reasons(self, made, cursor):
+        lines = self.daemon.call("GET", f"/v1/events?cursor={cursor}&follow=1"
+                                 f"&environment={made['name']}").body
+        return {line["reason"] for line in lines if line["event"] == "denied"}
+
+    def test_never_allow(self):
+        made = self.create({"network_policy": PUBLIC, "run_network_policy": allowlist(D4, A4)})
+        for phase in ("setup", "run"):
+            self.daemon.phase(made["name"], phase)
+            cursor = now(self.daemon)
+            self.assertEqual(self.errno(made, A4, PORT), "")
+            self.assertEqual(self.errno(made, D4, PORT), "EPERM")
+            self.assertEqual(self.reasons(made, cursor), {"operator"})
+
+    def serve(self, port):
+        """A service of the host's, which is not the Environment's."""
+        server = self.lab.client.call(lambda: socket.create_server((CLIENT4, port)))
+        self.addCleanup(server.close)
+
+    def test_host_ports(self):
+        self.serve(PORT)
+        self.serve(PORT + 1)
+        made = self.create({"network_policy": PUBLIC, "run_network_policy": allowlist(CLIENT4)})
+        self.assertEqual([w["code"] for w in made["warnings"]], ["opens_host"])
+        self.assertEqual([self.errno(made, CLIENT4, PORT + i) for i in (0, 1)], ["", ""])
+        self.daemon.phase(made["name"], "run")
+        cursor = now(self.daemon)
+        self.assertEqual([self.errno(made, CLIENT4, PORT + i) for i in (0, 1)], ["", "EPERM"])
+        self.assertEqual(self.reasons(made, cursor), {"operator"})
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ CODES = (None, "enforcement_failed", "out_of_memory", "member_not_found", "membe
 class Descriptors(AgentTest):
     def setUp(self):
         super().setUp()
+        self.codes = set()
         # One connection, so that it is not what fails.
         self.connection = UnixConnection(self.daemon.socket)
         self.addCleanup(self.connection.close)
@@ -48,10 +49,10 @@ class Descriptors(AgentTest):
     def used(self):
         return len(os.listdir(f"/proc/{self.daemon.process.pid}/fd"))
 
-    def until_it_works(self, operation, check):
+    def until_it_works(self, operation, check, every=EVERY):
         """Does it with ever more descriptors; check is called after each that failed."""
         failed = 0
-        for free in range(0, MOST, EVERY):
+        for free in range(0, MOST, every):
             before = self.used()
             self.limit(free)
             try:
@@ -64,6 +65,7 @@ class Descriptors(AgentTest):
                       flush=True)
                 return reply
             failed += 1
+            self.codes.add(reply.code)
             self.assertLess(self.used(), before + 4, reply)
             check()
         self.fail(f"it does not work with {MOST} descriptors")
@@ -106,6 +108,18 @@ class Descriptors(AgentTest):
 
         self.until_it_works(lambda: self.ask("PUT", target + "/phase", {"phase": "run"}),
                             as_before)
+
+        def still_in_the_run():
+            shown = self.ask("GET", target)
+            self.assertEqual((shown["phase"], shown["denied"]), ("run", False))
+
+        late = self.start_in(directory_of(made), "sleep", "1000")
+        self.wait_in(directory_of(made), late.pid)
+        self.codes.clear()
+        self.until_it_works(lambda: self.ask("PUT", target + "/phase",
+                                             {"phase": "setup", "survivors": "freeze"}),
+                            still_in_the_run, every=1)
+        self.assertIn("enforcement_failed", self.codes)
         generation = self.ask("GET", target)["generation"]
 
         def same_policy():
