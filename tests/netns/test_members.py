@@ -2,14 +2,17 @@
 """Environments with several members, members that are running already, processes that survive a
 phase, and the ways in which an Environment ends."""
 
+import json
 import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 
 import cgroups
 from harness import main
-from keeper import PARENT, isolate
+from keeper import PARENT, PINS, isolate
 from lab import A4, A6, B4, CLIENT4, D4
 from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
 from test_adopt import WWW, AdoptTest
@@ -179,6 +182,35 @@ class Members(AdoptTest):
             self.assert_resolves(client, WWW, A6)
             self.assert_connects(client, A6)
             self.assert_denied_name(client, "secret.example.net")
+
+    def test_nothing_is_remembered(self):
+        """Of one whose owner is killed when nothing but the kernel's tables knows of it."""
+        members = self.members("first", "second")
+        keeper = self.keeper(stop_at="end-removed")
+        self.create(keeper, *members, text=TEXT)
+        number = keeper("state")["id"]
+        self.assertIn(number, self.remembered("pg_members"))
+        self.assertIn(number, self.remembered("pg_own"))
+        self.assertTrue(self.stop(keeper, "destroy", "kill"))
+        keeper.kill()
+        keeper = self.keeper()
+        self.create(keeper, text=TEXT)
+        for table in ("pg_members", "pg_own", "pg_flow_bars"):
+            self.assertNotIn(number, self.remembered(table), table)
+
+    @staticmethod
+    def remembered(table):
+        """Ids of Environments in the table."""
+        maps, = (name for name in os.listdir(PINS) if name.startswith("+maps-"))
+        dump = json.loads(subprocess.run(
+            ["bpftool", "--json", "map", "dump", "pinned", f"{PINS}/{maps}/{table}"],
+            stdout=subprocess.PIPE, check=True).stdout)
+        found = set()
+        for element in dump:
+            octets = [int(text, 16) for text in
+                      element["value" if table == "pg_members" else "key"][:8]]
+            found.add(int.from_bytes(bytes(octets), sys.byteorder))
+        return found
 
     def test_a_policy_at_fault(self):
         """An update that fails leaves the old one in force, and nothing else."""

@@ -80,16 +80,14 @@ static int close_and_kill(struct pg_environment *environment, struct pg_error *e
 	return error;
 }
 
-static void forget(struct pg_environment *environment)
+void pg_remains_forget(struct pg_host *host, uint64_t env_id)
 {
-	struct pg_kernel *kernel = environment->host->kernel;
-	const uint64_t env_id = environment->header.env_id;
-
 	if (!env_id)
 		return;
-	pg_flows_expire(kernel, env_id);
-	pg_own_clear(kernel, env_id);
-	pg_members_forget(kernel, env_id);
+	pg_flows_expire(host->kernel, env_id);
+	pg_own_clear(host->kernel, env_id);
+	pg_members_forget(host->kernel, env_id);
+	pg_dns_forget(host->kernel, env_id);
 }
 
 /* What was let go would find the old header if it were confined again. */
@@ -116,12 +114,12 @@ static int undo(struct pg_environment *environment, int *records_fd, struct pg_e
 		return error;
 	for (size_t i = 0; i < pg_place_count(environment); i++)
 		pg_attachment_close(&environment->places[i].attachment);
+	pg_remains_forget(environment->host, environment->header.env_id);
 	error = pg_remains_remove(environment->host, *records_fd, &environment->record, kill, err);
 	if (error)
 		return error;
 	if (!kill)
 		close_released(environment);
-	forget(environment);
 	pg_close_fd(&environment->record_fd);
 	return 0;
 }

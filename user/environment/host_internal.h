@@ -263,6 +263,13 @@ int pg_environment_save(struct pg_environment *environment, struct pg_error *err
  * goes last. */
 int pg_environment_undo(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
 
+/*
+ * Clears the kernel's tables of the Environment, but for headers and sets: while its record still
+ * says whose it is, since nobody could tell afterwards. What is released has nothing within it for
+ * a moment.
+ */
+void pg_remains_forget(struct pg_host *host, uint64_t env_id);
+
 /* orphan.c */
 int pg_orphans_end(struct pg_host *host, int records_fd, struct pg_error *err) PG_MUST_CHECK;
 /*

@@ -156,18 +156,13 @@ static int end(struct pg_host *host, int records_fd, const struct pg_record *rec
 
 	if (kill)
 		close_headers(host, saved);
+	pg_remains_forget(host, env_id);
 	error = pg_remains_remove(host, records_fd, record, kill, err);
 	if (error)
 		return pg_error_prefix(err, "ending the Environment %s, which was half done",
 				       record->name);
 	if (!kill)
 		close_headers(host, saved);
-	if (env_id) {
-		pg_flows_expire(host->kernel, env_id);
-		pg_own_clear(host->kernel, env_id);
-		pg_members_forget(host->kernel, env_id);
-		pg_dns_forget(host->kernel, env_id);
-	}
 	pg_log_debug("ended what was half done of the Environment %s", record->name);
 	return 0;
 }
