@@ -228,6 +228,22 @@ class Docker(StartsTest):
         self.assert_silent(D4)
         self.assert_nothing_left(made)
 
+    def test_names_of_services(self):
+        """Of a project that is started there: asked of Docker's resolver, where they are asked for."""
+        made = self.create({"network_policy": allowlist("db", A4)},
+                           dns={"own_resolvers": ["127.0.0.11"]})
+        self.assertEqual([w["code"] for w in made["warnings"]], ["environment_resolver"])
+        self.assertCode(self.daemon.create(self.name(), policy={}, dns={"own_resolvers": ["db"]}),
+                        "request_invalid", "nameserver")
+        network = self.network()
+        for name in ("db", "cache"):
+            self.container(made, "--network", network, "--network-alias", name)
+        web = self.container(made, "--network", network)
+        known = self.docker.call("exec", web, "nslookup", "-type=a", "db", check=False)
+        self.assertIn("172.31.", known.stdout.decode().split("Name:")[-1], known)
+        unknown = self.docker.call("exec", web, "nslookup", "-type=a", "cache", check=False)
+        self.assertIn("NXDOMAIN", unknown.stdout.decode() + unknown.stderr.decode())
+
     def test_restart(self):
         """Docker makes its cgroup anew below the same parent: the first thing is judged again."""
         made = self.create(self.POLICY)

@@ -99,6 +99,11 @@ static int find_resolvers(struct pg_agent *agent, struct creation *creation, str
 	memcpy(creation->resolvers, config->resolvers, sizeof(config->resolvers));
 	pg_containers_resolvers(agent, &creation->members, creation->own_resolvers,
 				PG_NAMESERVERS_MAX, &creation->own_resolver_count);
+	for (size_t i = 0; i < creation->wanted.own_resolver_count &&
+			   creation->own_resolver_count < PG_NAMESERVERS_MAX;
+	     i++)
+		creation->own_resolvers[creation->own_resolver_count++] =
+			creation->wanted.own_resolvers[i];
 	if (creation->resolver_count > 0 ||
 	    pg_resolv_conf_read(NULL, creation->resolvers, PG_NAMESERVERS_MAX,
 				&creation->resolver_count, &err) == 0 ||
@@ -117,6 +122,10 @@ static void warn(struct pg_agent *agent, const struct creation *creation)
 		pg_agent_warn(agent, "verifier_on_host",
 			      "verification runs on the host, where verifier_network_policy does"
 			      " not apply; the phase will be refused");
+	if (creation->wanted.own_resolver_count > 0)
+		pg_agent_warn(agent, "environment_resolver",
+			      "names of one label are asked of own_resolvers where they are asked"
+			      " for: whoever can listen or answer there decides what they open");
 	pg_opens_host_warn(agent, policy);
 	pg_containers_warn(agent, &creation->members, policy);
 }
@@ -160,8 +169,8 @@ static int make(struct pg_agent *agent, const struct pg_request *request, struct
 		struct pg_error *err)
 {
 	const struct pg_create_request *wanted = &creation->wanted;
-	pg_autofree char *note = NULL;
 	struct pg_member_address_of addresses[PG_MEMBER_ADDRESSES_MAX];
+	pg_autofree char *note = NULL;
 	pg_autoclose int hosts_fd = -1;
 	char hosts[32];
 	int error;
@@ -171,10 +180,10 @@ static int make(struct pg_agent *agent, const struct pg_request *request, struct
 		.member_count = creation->members.count,
 		.attach = creation->members.attach,
 		.apart = wanted->apart,
-		.report_denials = wanted->report_denials,
 		.addresses = addresses,
 		.address_count = pg_containers_addresses(&creation->members, addresses,
 							 PG_MEMBER_ADDRESSES_MAX),
+		.report_denials = wanted->report_denials,
 		.policy = wanted->input.policy,
 		.phase = wanted->phase,
 		.resolvers = creation->resolvers,

@@ -33,6 +33,7 @@ struct dns_words {
 	uint64_t floor_s, grace_s, wildcard_per_minute, addresses_max;
 	bool forbid_private;
 	const char *denied;
+	const struct pg_json_value *own_resolvers;
 };
 
 static const struct pg_json_field dns_fields[] = {
@@ -42,6 +43,7 @@ static const struct pg_json_field dns_fields[] = {
 	PG_JSON_FIELD(struct dns_words, addresses_max, PG_JSON_NUMBER, .max = PG_LEARNED_MAX),
 	PG_JSON_FIELD(struct dns_words, forbid_private, PG_JSON_BOOL),
 	PG_JSON_FIELD(struct dns_words, denied, PG_JSON_STRING),
+	PG_JSON_FIELD(struct dns_words, own_resolvers, PG_JSON_ARRAY, .max = PG_NAMESERVERS_MAX),
 };
 
 /* One of two words; absent leaves *ret_second. */
@@ -57,9 +59,27 @@ static int read_choice(const char *word, const char *first, const char *second, 
 			      second);
 }
 
-static int read_dns(const struct pg_json *json, const struct pg_json_value *object,
-		    struct pg_dns_settings *settings, struct pg_reply *reply)
+static int read_own_resolvers(const struct pg_json_value *array, struct pg_create_request *request,
+			      struct pg_reply *reply)
 {
+	for (const struct pg_json_value *e = array ? pg_json_first(array) : NULL; e;
+	     e = pg_json_next(e)) {
+		const char *text = pg_json_string_of(e);
+
+		if (!text ||
+		    pg_endpoint_parse(text, PG_PORT_DNS,
+				      &request->own_resolvers[request->own_resolver_count]) < 0)
+			return pg_reply_error(reply, PG_API_REQUEST_INVALID, "/dns/own_resolvers",
+					      NULL, "each is the address of a nameserver");
+		request->own_resolver_count++;
+	}
+	return 0;
+}
+
+static int read_dns(const struct pg_json *json, const struct pg_json_value *object,
+		    struct pg_create_request *request, struct pg_reply *reply)
+{
+	struct pg_dns_settings *settings = &request->dns;
 	struct dns_words words = {.floor_s = settings->floor_s,
 				  .grace_s = settings->grace_s,
 				  .wildcard_per_minute = settings->wildcard_per_minute,
@@ -85,7 +105,7 @@ static int read_dns(const struct pg_json *json, const struct pg_json_value *obje
 	settings->addresses_max = (unsigned int)words.addresses_max;
 	settings->forbid_private = words.forbid_private;
 	settings->denial = refused ? PG_DENIAL_REFUSED : PG_DENIAL_NXDOMAIN;
-	return 0;
+	return read_own_resolvers(words.own_resolvers, request, reply);
 }
 
 static int read_words(const struct pg_json *json, const struct words *words,
@@ -111,7 +131,7 @@ static int read_words(const struct pg_json *json, const struct words *words,
 	request->members = words->members;
 	request->attach = words->attach;
 	request->report_denials = words->report_denials;
-	return read_dns(json, words->dns, &request->dns, reply);
+	return read_dns(json, words->dns, request, reply);
 }
 
 /* A fixed key: the digest is compared with one of an earlier run of the agent. Whoever finds two
@@ -156,6 +176,9 @@ static uint64_t make_digest(const struct pg_json *json, const struct pg_create_r
 	digest = digest_text(digest, form, strlen(form));
 	digest = digest_text(digest, policy, size);
 	digest = digest_value(digest, request->input.allow);
+	if (request->own_resolver_count > 0)
+		digest = digest_text(digest, (const char *)request->own_resolvers,
+				     sizeof(request->own_resolvers));
 	return digest_value(digest, request->members);
 }
 

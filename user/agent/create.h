@@ -2,6 +2,7 @@
 /* The request to create an Environment; read apart, so that it can be tested and fuzzed. */
 #pragma once
 
+#include "dns/resolv_conf.h"
 #include "managed.h"
 #include "policy_input.h"
 
@@ -15,6 +16,9 @@ struct pg_create_request {
 	bool apart;
 	bool report_denials;
 	struct pg_dns_settings dns;
+	/* For names of one label, where they are asked for; besides those of containers. */
+	struct pg_endpoint own_resolvers[PG_NAMESERVERS_MAX];
+	size_t own_resolver_count;
 	uint64_t digest; /* of all of it */
 };
 

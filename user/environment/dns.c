@@ -235,17 +235,33 @@ static size_t take_for_site(const struct pg_dns *dns, const struct pg_site *site
 	return taken;
 }
 
+/* Leaves out names that only the namespaces of processes to come know. */
+static size_t leave_out_local(const struct pg_dns *dns, const char **names, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (dns->upstream && strchr(names[i], '.'))
+			names[kept++] = names[i];
+	return kept;
+}
+
 /* Where the Environment's processes are, a name of one label may have other addresses than here. */
 static int load_at_sites(struct pg_dns *dns, const char **names, size_t count,
 			 struct unresolved *unresolved, struct pg_error *err)
 {
-	const struct pg_host *host = dns->environment->host;
+	const struct pg_environment *environment = dns->environment;
+	const struct pg_host *host = environment->host;
 	const uint64_t deadline =
 		pg_monotonic_ns() + (uint64_t)host->names_wait_ms * PG_NSEC_PER_MSEC;
 	const bool elsewhere = pg_sites_find(dns);
 	bool first = true;
 	struct pg_site *site;
 
+	/* Of an agent's Environment nobody will be here. */
+	if (!elsewhere && environment->settings.own_resolver_count && environment->record.made &&
+	    host->pins)
+		count = leave_out_local(dns, names, count);
 	LIST_FOREACH (site, &dns->sites, link) {
 		const uint64_t now = pg_monotonic_ns();
 		int error;
