@@ -4,8 +4,8 @@
 does is judged. It sends to a denied address before anything else, and to an allowed one after that;
 the servers say what has arrived. Meanwhile a process of the host reaches what is denied to them.
 
-PHASEGATE_STARTS is how often each runtime starts one; by default 100 times, Docker, which takes some
-half a second for each, 40 times.
+PHASEGATE_STARTS is how often each runtime starts one; by default runc does so 100 times, and Docker,
+which takes some half a second for each, 40 times.
 """
 
 import contextlib
@@ -229,7 +229,7 @@ class Docker(StartsTest):
         self.assert_nothing_left(made)
 
     def test_names_of_services(self):
-        """Of a project that is started there: asked of Docker's resolver, where they are asked for."""
+        """Of a project that is started there: Docker's resolver is asked, in its network."""
         made = self.create({"network_policy": allowlist("db", A4)},
                            dns={"own_resolvers": ["127.0.0.11"]})
         self.assertEqual([w["code"] for w in made["warnings"]], ["environment_resolver"])
