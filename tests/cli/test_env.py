@@ -271,6 +271,13 @@ class Env(AgentTest):
         refused = self.json("verify", name, "--blocked", "name.example:80", status=FAILURE)
         self.assertEqual(refused["object"], "/blocked")
 
+    def test_nothing_of_what_is_blocked_is_seen(self):
+        name = self.make("--phase", "run")["name"]
+        self.capture.drain()
+        done = self.json("verify", name, "--allowed", f"{A4}:{PORT}", "--blocked", f"{D4}:{PORT}")
+        self.assertEqual(done["result"], "enforced", done)
+        self.assert_silent(D4)
+
     def test_verify_in_other_phases(self):
         name = self.make()["name"]
         done = self.json("verify", name, "--allowed", f"{A4}:{PORT}")

@@ -124,26 +124,21 @@ class Package(unittest.TestCase):
                     if hasattr(sys, "stdlib_module_names"):
                         self.assertIn(name.split(".")[0], sys.stdlib_module_names, path)
 
-    def check_types(self, path):
+    def test_typed(self):
+        """And whoever follows the README has no more to tell their type checker."""
+        self.assertTrue(os.path.exists(f"{PACKAGE}/py.typed"))
         if not shutil.which("mypy"):
             self.skipTest("needs mypy")
-        done = subprocess.run(["mypy", "--strict", "--python-version", "3.9", "--cache-dir",
-                               os.devnull, path], capture_output=True, text=True, check=False,
-                              env={**os.environ, "MYPYPATH": os.path.dirname(PACKAGE)})
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-
-    def test_typed(self):
-        self.assertTrue(os.path.exists(f"{PACKAGE}/py.typed"))
-        self.check_types(PACKAGE)
-
-    def test_readme_is_typed(self):
-        """Who follows the README has no more to tell their type checker."""
         with open(f"{SOURCES}/README.md", encoding="utf-8") as file:
             blocks = re.findall(r"^```python\n(.*?)^```$", file.read(), re.M | re.S)
         with tempfile.NamedTemporaryFile("w", suffix=".py", encoding="utf-8") as file:
             file.write("\n".join(blocks))
             file.flush()
-            self.check_types(file.name)
+            done = subprocess.run(
+                ["mypy", "--strict", "--python-version", "3.9", "--cache-dir", os.devnull, PACKAGE,
+                 file.name], capture_output=True, text=True, check=False,
+                env={**os.environ, "MYPYPATH": os.path.dirname(PACKAGE)})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":
