@@ -161,6 +161,18 @@ class Service(AgentTest):
             self.assertIn(f"CAP_{name}", manual)
 
 
+class Check(AgentTest):
+    def test_what_is_missing(self):
+        """Each without which nothing can be enforced, or the self-probe proves nothing."""
+        for name in ("sys_admin", "net_admin", "net_raw"):
+            done = subprocess.run(
+                ["setpriv", f"--bounding-set=-{name}", f"--inh-caps=-{name}", DAEMON, "--config",
+                 self.daemon.config, "--check"], capture_output=True, text=True, timeout=60,
+                check=False)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"missing: CAP_{name.upper()}", done.stderr)
+
+
 class Units(unittest.TestCase):
     @unittest.skipUnless(shutil.which("systemd-analyze"), "needs systemd-analyze")
     def test_units(self):

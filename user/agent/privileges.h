@@ -6,15 +6,13 @@
 
 /*
  * X(capability, what for): those that the agent keeps; all others are dropped from every set, the
- * bounding set included, for good.
+ * bounding set included, for good. CAP_SYS_ADMIN, without which no namespace can be entered, is all
+ * that CAP_BPF and CAP_PERFMON would give.
  */
 #define PG_CAPABILITIES(X) \
-	X(CAP_SYS_ADMIN, "attaching to cgroups, entering namespaces of containers") \
-	X(CAP_BPF, "maps and programs") \
-	X(CAP_PERFMON, "programs that read kernel pointers") \
+	X(CAP_SYS_ADMIN, "maps and programs, and entering the namespaces of containers") \
 	X(CAP_NET_ADMIN, "closing sockets, attaching network programs, marks") \
 	X(CAP_NET_RAW, "probing that raw packets are denied") \
-	X(CAP_NET_BIND_SERVICE, "listening for DNS in a container's namespace") \
 	X(CAP_SYS_PTRACE, "telling the namespaces of other users' processes") \
 	X(CAP_DAC_OVERRIDE, "cgroups and runtimes' sockets of other users") \
 	X(CAP_KILL, "ending processes of other users") \

@@ -55,7 +55,10 @@ static int probe_raw(const struct sockaddr_storage *to, socklen_t length)
 {
 	pg_autoclose int fd = socket(to->ss_family, SOCK_RAW | SOCK_CLOEXEC, PROBE_PROTOCOL);
 
-	if (fd < 0 || sendto(fd, "phasegate", 9, 0, (const struct sockaddr *)to, length) < 0)
+	/* Without CAP_NET_RAW no packet was denied, and none was tried. */
+	if (fd < 0)
+		return errno == EPERM ? EACCES : errno;
+	if (sendto(fd, "phasegate", 9, 0, (const struct sockaddr *)to, length) < 0)
 		return errno;
 	return 0;
 }

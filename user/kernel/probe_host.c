@@ -58,7 +58,7 @@ static bool holds(cap_t caps, cap_value_t cap)
 void pg_probe_capabilities(struct pg_probe_report *report)
 {
 	cap_t caps = cap_get_proc();
-	bool admin, net, bpf;
+	bool admin, net, raw, bpf;
 
 	if (!caps) {
 		pg_probe_found(report, "cannot be read: %s", strerror(errno));
@@ -67,11 +67,13 @@ void pg_probe_capabilities(struct pg_probe_report *report)
 	}
 	admin = holds(caps, CAP_SYS_ADMIN);
 	net = holds(caps, CAP_NET_ADMIN);
+	raw = holds(caps, CAP_NET_RAW);
 	bpf = admin || (holds(caps, CAP_BPF) && holds(caps, CAP_PERFMON));
 	cap_free(caps);
-	if (!admin || !net || !bpf) {
-		pg_probe_found(report, "missing:%s%s%s", admin ? "" : " CAP_SYS_ADMIN",
-			       net ? "" : " CAP_NET_ADMIN", bpf ? "" : " CAP_BPF CAP_PERFMON");
+	if (!admin || !net || !raw || !bpf) {
+		pg_probe_found(report, "missing:%s%s%s%s", admin ? "" : " CAP_SYS_ADMIN",
+			       net ? "" : " CAP_NET_ADMIN", raw ? "" : " CAP_NET_RAW",
+			       bpf ? "" : " CAP_BPF CAP_PERFMON");
 		pg_probe_lacks(report, PG_PROBE_FAILED,
 			       "run as root; in a container, with --privileged");
 	} else if (!in_initial_user_namespace()) {
@@ -80,7 +82,8 @@ void pg_probe_capabilities(struct pg_probe_report *report)
 			       "run as root of the host, not in a rootless container or "
 			       "user namespace");
 	} else {
-		pg_probe_found(report, "CAP_SYS_ADMIN (BPF, namespaces), CAP_NET_ADMIN (sockets)");
+		pg_probe_found(report, "CAP_SYS_ADMIN (BPF, namespaces), CAP_NET_ADMIN (sockets),"
+				       " CAP_NET_RAW (raw packets)");
 	}
 }
 
