@@ -4,8 +4,8 @@
 does is judged. It sends to a denied address before anything else, and to an allowed one after that;
 the servers say what has arrived. Meanwhile a process of the host reaches what is denied to them.
 
-PHASEGATE_STARTS is how often each runtime starts one; unless it is given, runc does so 100 times and
-Docker, which takes some half a second for each, 40 times.
+PHASEGATE_STARTS is how often each runtime starts one; unless it is given, runc does so 100 times,
+and Docker, which takes some half a second for each, 40 times.
 """
 
 import contextlib
