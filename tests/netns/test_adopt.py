@@ -219,6 +219,29 @@ class Killed(AdoptTest):
                 self.assertEqual(heir.finish()[0], 0)
                 self.assert_nothing_left_behind()
 
+    def test_create_of_what_is_running(self):
+        """Until the phase is in force it is let go as it was before."""
+        given = self.make_cgroup("given")
+        inside = self.inside({"member": given})
+        for step in self.START + ["unwritten", "stated", "saved"]:
+            if step == "cgroup":
+                continue
+            with self.subTest(step=step):
+                keeper = self.keeper(step)
+                self.assertTrue(self.stop(keeper, "create", self.name, BEFORE, "setup", "a",
+                                          given), step)
+                keeper.kill()
+                heir = self.keeper()
+                if step in ("forced", "probed"):
+                    self.assertEqual(heir("kept")["names"], [self.name])
+                    heir("adopt", self.name)
+                    self.assertEqual(self.reachable(inside), {A4})
+                    heir("destroy", "release")
+                self.assertEqual(heir("kept")["names"], [])
+                self.assertEqual(self.reachable(inside), {A4, B4, D4})
+                self.assertEqual(heir.finish()[0], 0)
+                self.assert_nothing_left_behind()
+
     def begin(self, step):
         keeper = self.keeper(step)
         told = self.create(keeper)
@@ -280,6 +303,26 @@ class Killed(AdoptTest):
                 self.assertEqual(heir.finish()[0], 0)
                 self.assert_nothing_left_behind()
                 self.assert_silent(D4)
+
+    def test_ending_what_was_half_done(self):
+        """The next one is killed as well."""
+        for first, second in (("end-closed", "end-unpinned"), ("end-killed", "end-removed"),
+                              ("header", "end-unpinned"), ("recorded", "end-removed")):
+            with self.subTest(first=first, second=second):
+                keeper = self.keeper(first)
+                if first.startswith("end"):
+                    self.create(keeper)
+                    self.assertTrue(self.stop(keeper, "destroy", "kill"))
+                else:
+                    self.assertTrue(self.stop(keeper, "create", self.name, BEFORE, "setup", "-"))
+                keeper.kill()
+                heir = self.keeper(second, ready=False)
+                self.assertTrue(heir.wait_stopped())
+                heir.kill()
+                heir = self.keeper()
+                self.assertEqual(heir("kept")["names"], [])
+                self.assertEqual(heir.finish()[0], 0)
+                self.assert_nothing_left_behind()
 
     def test_adopt(self):
         """The next one is killed as well."""
