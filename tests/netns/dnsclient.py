@@ -232,6 +232,19 @@ def open_stream(label, address, port=PORT):
     return {"errno": "", "us": (time.monotonic() - started) * 1e6}
 
 
+def open_raw6(label):
+    _kept[label] = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
+
+
+def send_neighbour_solicitation(label, address, token):
+    """Or what has its type."""
+    try:
+        _kept[label].sendto(struct.pack(">BBHI", 135, 0, 0, 0) + token.encode(), (address, 0))
+    except OSError as error:
+        return _failure(error)
+    return {"errno": ""}
+
+
 def listen(label, address="127.0.0.1"):
     """Listens at a port of the kernel's choice."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -96,6 +96,23 @@ class Members(AdoptTest):
         self.assertEqual(keeper.finish()[0], 0)
         self.assertIsNone(client.process.poll())
 
+    def test_raw_sockets_that_are_there_already(self):
+        """They do not pass for the kernel's, which discovers neighbours in every phase."""
+        cgroup, = self.members("running")
+        deep = cgroup + "/deep"
+        os.mkdir(cgroups.path_of(deep))
+        clients = [self.client_in(cgroup), self.client_in(deep)]
+        for client in clients:
+            client("open_raw6", "raw")
+            sent = client("send_neighbour_solicitation", "raw", A6, "before")
+            self.assertEqual(sent["errno"], "")
+        self.create(self.keeper(), cgroup, text=policy(setup=NO_NETWORK), options="a")
+        for client in clients:
+            client("open_raw6", "later")
+            for label in ("raw", "later"):
+                sent = client("send_neighbour_solicitation", label, A6, "secret")
+                self.assertEqual(sent["errno"], "EPERM", label)
+
     def test_what_listens_already(self):
         """In a namespace of its own, on loopback and on an address of its own; with this owner and
         the next."""

@@ -20,7 +20,11 @@ struct pg_source {
 };
 
 struct pg_addresses;	    /* addresses.c */
-struct pg_member_addresses; /* member_addresses.c */
+struct pg_member_addresses; /* raw_sockets.c: once the member's hooks are in force */
+int pg_raw_sockets_mark(struct pg_environment *environment, size_t index,
+			struct pg_error *err) PG_MUST_CHECK;
+
+/* member_addresses.c */
 
 LIST_HEAD(pg_environment_list, pg_environment);
 

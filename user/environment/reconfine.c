@@ -50,6 +50,8 @@ int pg_environment_reconfine(struct pg_environment *environment, size_t index, s
 {
 	int error = pg_place_reopen(environment, index, err);
 
+	if (!error)
+		error = pg_raw_sockets_mark(environment, index, err);
 	if (!error) {
 		/* It may have sockets from before. */
 		environment->settings.attached = true;

@@ -46,6 +46,10 @@ static inline void pg_kernel_freep(struct pg_kernel **kernel)
 /* The sk_storage map of struct pg_mark; stays owned by kernel. */
 int pg_kernel_mark_map_fd(const struct pg_kernel *kernel);
 
+/* Marks a raw socket as one that an application has made, as the hooks do with those that are made
+ * from now on. Returns a negative errno. */
+int pg_raw_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id) PG_MUST_CHECK;
+
 /*
  * The state of an Environment (abi/state.h), shared by the headers of its members. One that is
  * taken or released has generation 0 and no phase.

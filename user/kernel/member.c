@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members of Environments that have several: abi/member.h. */
+/* Members of Environments that have several (abi/member.h), and what they had before. */
 #include "kernel_internal.h"
 
 #include <errno.h>
@@ -36,6 +36,16 @@ int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id,
 void pg_member_remove(struct pg_kernel *kernel, uint64_t cgroup_id)
 {
 	bpf_map_delete_elem(members_fd(kernel), &cgroup_id);
+}
+
+int pg_raw_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id)
+{
+	const struct pg_mark mark = {.kind = PG_MARK_RAW, .env_id = env_id};
+
+	if (bpf_map_update_elem(pg_kernel_mark_map_fd(kernel), &socket_fd, &mark, BPF_NOEXIST) &&
+	    errno != EEXIST)
+		return -errno;
+	return 0;
 }
 
 static int addresses_fd(const struct pg_kernel *kernel)
