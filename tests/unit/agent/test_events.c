@@ -84,6 +84,17 @@ Test(events, go_on_from_a_cursor)
 	cr_expect_eq(from.cursor, events.next - 1);
 }
 
+/* The oldest make room, and whoever asks for them can tell. */
+Test(events, ring)
+{
+	const uint64_t began = events.next;
+
+	add(0, "a", PG_EVENTS_MAX + 10);
+	cr_expect_eq(pg_events_first(&events, &(struct pg_events_query){.uid = 0}), began + 10);
+	cr_expect_eq(events.next, began + PG_EVENTS_MAX + 10);
+	cr_expect_eq(count(query(0, NULL)), PG_EVENTS_MAX);
+}
+
 Test(events, the_busiest_loses)
 {
 	struct pg_events_query own = query(0, "quiet");
