@@ -11,9 +11,9 @@
 
 struct pg_reply {
 	unsigned int status;
-	bool lines; /* JSON lines instead of one object */
+	bool lines;	/* JSON lines instead of one object */
 	char allow[48]; /* the methods that the path has; "": not to be said */
-	bool wait;  /* nothing to say yet: ask again when an event has come, or the time is up */
+	bool wait; /* nothing to say yet: ask again when an event has come, or the time is up */
 	struct pg_json_writer json;
 	char *body;
 	size_t size;

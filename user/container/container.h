@@ -60,8 +60,8 @@ struct pg_runtimes {
 
 struct pg_container_network {
 	char *name;
-	bool internal; /* has no way out */
-	bool ip4, ip6; /* the container has an address of the family there */
+	bool internal;		 /* has no way out */
+	bool ip4, ip6;		 /* the container has an address of the family there */
 	struct pg_addr addrs[2]; /* of the container */
 	size_t addr_count;
 	struct pg_addr gateways[2];

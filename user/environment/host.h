@@ -49,11 +49,11 @@ struct pg_socket_store {
 #define PG_STORE_NAME_MAX 128
 
 struct pg_host_options {
-	pg_warning warning; /* may be NULL */
-	pg_denied denied;   /* may be NULL */
-	pg_refused refused; /* may be NULL */
+	pg_warning warning;		     /* may be NULL */
+	pg_denied denied;		     /* may be NULL */
+	pg_refused refused;		     /* may be NULL */
 	const struct pg_socket_store *store; /* may be NULL */
-	void *userdata;	    /* of all of them */
+	void *userdata;			     /* of all of them */
 	/* When it is readable, waits of pg_host_open(), of pg_environment_create(), _update() and
 	 * _spawn() end with -ECANCELED. It stays the caller's. -1: none. */
 	int interrupt_fd;
