@@ -263,8 +263,9 @@ class Storm(LabTest):
         arrived = sorted(subject.arrived for subject in self.subjects)
         with open("/proc/loadavg", encoding="ascii") as file:
             load = file.read().split()[0]
-        print(f"{kills} kills and {self.in_adoption} while adopting, {sum(d.calls for d in drivers)}"
-              f" calls, {self.interrupted} of them interrupted, load {load}\n"
+        calls = sum(driver.calls for driver in drivers)
+        print(f"{kills} kills and {self.in_adoption} while adopting, {calls} calls and"
+              f" {self.interrupted} that were interrupted, load {load}\n"
               f"packets: {sum(arrived)} arrived, {arrived[0]} to {arrived[-1]} of an Environment;"
               f" forbidden: {len(self.forbidden)}", flush=True)
         for kind, times in (("start to serving", self.restarts), ("then DNS", self.dns_times)):
