@@ -8,7 +8,6 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
 
 #include "base/clock.h"
@@ -89,17 +88,6 @@ static int set_lo_up(char ret_name[IFNAMSIZ], struct pg_error *err)
 	request.ifr_flags |= IFF_UP;
 	if (ioctl(fd, SIOCSIFFLAGS, &request) < 0)
 		return fail(err, errno, "DNS listener: setting lo up");
-	return 0;
-}
-
-static int identify_netns(struct pg_listener *listener, struct pg_error *err)
-{
-	int fd = listener->options.netns_fd;
-	struct stat status;
-
-	if ((fd < 0 ? stat("/proc/thread-self/ns/net", &status) : fstat(fd, &status)) < 0)
-		return fail(err, errno, "DNS listener: stat of the network namespace");
-	listener->netns_inode = status.st_ino;
 	return 0;
 }
 
@@ -294,8 +282,6 @@ int pg_listener_open(const struct pg_listener_options *options, bool ipv6_requir
 	int r = pg_listener_new(options, &listener, err);
 
 	if (r == 0)
-		r = identify_netns(listener, err);
-	if (r == 0)
 		r = open_there(listener, ipv6_required, err);
 	if (r < 0)
 		return r;
@@ -325,11 +311,6 @@ int pg_listener_socket(const struct pg_listener *listener, unsigned int number)
 bool pg_listener_has_ipv6(const struct pg_listener *listener)
 {
 	return listener->sockets[PG_LISTENER_TCP6] >= 0;
-}
-
-uint64_t pg_listener_netns_inode(const struct pg_listener *listener)
-{
-	return listener->netns_inode;
 }
 
 uint64_t pg_listener_netns_cookie(const struct pg_listener *listener)

@@ -71,8 +71,7 @@ static inline void pg_listener_closep(struct pg_listener **listener)
 /* One of its sockets, which stays the listener's; -1: it has none of the kind. */
 int pg_listener_socket(const struct pg_listener *listener, unsigned int number);
 bool pg_listener_has_ipv6(const struct pg_listener *listener);
-/* Inode of the network namespace, and its cookie (0 before Linux 5.14). */
-uint64_t pg_listener_netns_inode(const struct pg_listener *listener);
+/* Cookie of the network namespace; 0 before Linux 5.14. */
 uint64_t pg_listener_netns_cookie(const struct pg_listener *listener);
 
 /* Becomes readable whenever pg_listener_process() has something to do. Does not block. */

@@ -60,7 +60,7 @@ struct pg_listener {
 	struct pg_listener_options options;
 	int epoll_fd, timer_fd;
 	int sockets[PG_LISTENER_SOCKETS];
-	uint64_t netns_inode, netns_cookie;
+	uint64_t netns_cookie;
 	int lost; /* a socket that has been destroyed; -1: none */
 
 	uint64_t timer_at;  /* when the timer fires; UINT64_MAX: never */

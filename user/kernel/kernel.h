@@ -94,7 +94,6 @@ int pg_header_clear(struct pg_kernel *kernel, uint64_t cgroup_id,
  */
 int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id, unsigned int level,
 		  struct pg_error *err) PG_MUST_CHECK;
-void pg_member_remove(struct pg_kernel *kernel, uint64_t cgroup_id);
 /*
  * For headers with PG_HEADER_MEMBER_ADDRESSES: what members send to the address is open, in
  * no-network too. Only an address that a trusted runtime has given to a member, in a namespace of

@@ -33,11 +33,6 @@ int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id,
 	return 0;
 }
 
-void pg_member_remove(struct pg_kernel *kernel, uint64_t cgroup_id)
-{
-	bpf_map_delete_elem(members_fd(kernel), &cgroup_id);
-}
-
 int pg_raw_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id)
 {
 	const struct pg_mark mark = {.kind = PG_MARK_RAW, .env_id = env_id};
