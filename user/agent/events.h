@@ -66,7 +66,7 @@ void pg_events_clear(struct pg_events *events);
  */
 int pg_events_open(struct pg_json_writer *json, const char *kind,
 		   const char *environment) PG_MUST_CHECK;
-void pg_events_close(struct pg_events *events, struct pg_json_writer *json, uid_t owner,
+void pg_events_close(struct pg_events *events, struct pg_json_writer *json, uid_t uid,
 		     const char *environment);
 
 /* Who asks for which. */
