@@ -57,20 +57,26 @@ async def hold(create, lease, words):
 
 
 async def cancelled(prefix, count):
+    """A quarter of them in the run, two at random, and the last by the loop's end."""
     client = AsyncClient()
+    running = [asyncio.Event() for _ in range(count)]
 
-    async def one(name):
+    async def one(number):
+        # Every other one has a name that only the client knows.
+        name = f"{prefix}{number}" if number % 2 else None
         async with client.environment({"run_network_policy": "no-network"}, name) as environment:
             async with environment.phase("run", lease=20):
+                running[number].set()
                 await asyncio.sleep(3600)
 
-    async def end(task):
+    async def end(number):
+        if number < count // 4:
+            await running[number].wait()
         await asyncio.sleep(random.uniform(0, 1))
-        task.cancel()
+        tasks[number].cancel()
 
-    # Every other one has a name that only the client knows.
-    tasks = [asyncio.ensure_future(one(f"{prefix}{i}" if i % 2 else None)) for i in range(count)]
-    await asyncio.gather(*map(end, tasks[:count * 3 // 4]))
+    tasks = [asyncio.ensure_future(one(number)) for number in range(count)]
+    await asyncio.gather(*map(end, range(count * 3 // 4)))
 
 
 def drive_sidecar(name, members):
