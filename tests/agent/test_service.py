@@ -3,6 +3,7 @@
 """The agent as a service: what systemd gives it and is told, and the privileges that it keeps."""
 
 import contextlib
+import errno
 import os
 import re
 import select
@@ -10,13 +11,15 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from agentcase import AgentTest
-from daemon import DAEMON, connect
+from daemon import DAEMON, connect, directory_of
 from harness import main
-from phasegate import dying_with_us, started
+from lab import A4
+from phasegate import NO_NETWORK, dying_with_us, started
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 LIMIT = 30
@@ -171,6 +174,48 @@ class Check(AgentTest):
                 check=False)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn(f"missing: CAP_{name.upper()}", done.stderr)
+
+
+class Versions(AgentTest):
+    def test_state_that_cannot_be_adopted(self):
+        """Of another version, or damaged: the agent says so, changes nothing, and does not serve;
+        what is confined stays so."""
+        made = self.create({"network_policy": NO_NETWORK})
+        record = f"/run/phasegate/{made['name']}"
+        with open(f"{record}/state.json", encoding="utf-8") as file:
+            good = file.read()
+        self.daemon.kill()
+        before = sorted(os.listdir(record))
+        try:
+            for text in (good.replace('"version":', '"version":9', 1), good[:len(good) // 2]):
+                self.write(record, text)
+                done = subprocess.run(
+                    self.daemon.lab.client.command(DAEMON, "--config", self.daemon.config),
+                    capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"{record}/state.json cannot be adopted", done.stderr)
+                self.assertIn("nothing was changed", done.stderr)
+                with open(f"{record}/state.json", encoding="utf-8") as file:
+                    self.assertEqual(file.read(), text)
+                self.assertEqual(sorted(os.listdir(record)), before)
+                self.assertEqual(self.errno_inside(made), str(errno.EPERM))
+        finally:
+            self.write(record, good)
+            self.daemon.start()
+        self.assertEqual(self.daemon.show(made["name"])["generation"], 1)
+
+    @staticmethod
+    def write(record, text):
+        with open(f"{record}/state.json", "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def errno_inside(self, made):
+        code = ("import socket\n"
+                "with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:\n"
+                f"    print(made.connect_ex(('{A4}', 9)))")
+        process = self.start_in(directory_of(made), *self.lab.client.command(
+            sys.executable, "-I", "-c", code), stdout=subprocess.PIPE, text=True)
+        return process.communicate(timeout=LIMIT)[0].strip()
 
 
 class Units(unittest.TestCase):
