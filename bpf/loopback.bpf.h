@@ -202,12 +202,18 @@ pg_lookup_bound(struct bpf_sock_addr *ctx, const struct pg_addr *addr, __be16 po
 	return bpf_sk_lookup_udp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
 }
 
+/* Whose a socket's mark says that it is: of members that are apart, each one's. */
+static __always_inline __u64 pg_mark_owner(const struct pg_header *header)
+{
+	return header->flags & PG_HEADER_MEMBERS ? header->env_id : header->cgroup_id;
+}
+
 static __always_inline bool pg_has_mark(struct bpf_sock *sk, enum pg_mark_kind kind,
 					const struct pg_header *header)
 {
 	struct pg_mark *mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
 
-	return mark && mark->kind == kind && mark->env_id == header->env_id;
+	return mark && mark->kind == kind && mark->owner == pg_mark_owner(header);
 }
 
 /*

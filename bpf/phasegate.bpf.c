@@ -214,7 +214,7 @@ int pg_sock_create(struct bpf_sock *sk)
 		mark.kind = PG_MARK_DATAGRAM;
 	else
 		return PG_HOOK_ALLOW;
-	mark.env_id = header->env_id;
+	mark.owner = pg_mark_owner(header);
 	mark.netns = bpf_get_netns_cookie(sk);
 	return bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE) ? PG_HOOK_ALLOW
 										     : PG_HOOK_DENY;

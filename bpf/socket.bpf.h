@@ -163,7 +163,7 @@ static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx)
 static __always_inline void pg_mark_listener(struct bpf_sock_ops *ctx,
 					     const struct pg_header *header)
 {
-	struct pg_mark mark = {.kind = PG_MARK_LISTENER, .env_id = header->env_id};
+	struct pg_mark mark = {.kind = PG_MARK_LISTENER, .owner = pg_mark_owner(header)};
 	struct bpf_sock *sk = ctx->sk;
 	struct pg_mark *stored;
 

@@ -208,6 +208,23 @@ static void forget(struct bench *bench)
 	CHECK(&bench->check, !try(bench, INNER, INNER, &ways[0]), "its own socket is another's");
 }
 
+/* Whether the other member may bind the UDP port that the inner one has, as both allow. */
+static int share(const struct bench *bench)
+{
+	const struct way *way = &ways[1];
+	pg_autoclose int first = socket_of(bench, INNER, way);
+	pg_autoclose int second = socket_of(bench, OTHER, way);
+	struct sockaddr_storage name = {};
+	const socklen_t size = name_of(way, &name);
+	const int on = 1;
+
+	if (setsockopt(first, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) ||
+	    setsockopt(second, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) ||
+	    bind(first, (const struct sockaddr *)&name, size))
+		return -errno;
+	return bind(second, (const struct sockaddr *)&name, size) ? errno : 0;
+}
+
 static void part(struct bench *bench)
 {
 	for (enum who who = 0; who < OUTSIDE; who++) {
@@ -232,10 +249,12 @@ int main(void)
 		  "%s", bench.err.text)) {
 		try_all(&bench, true);
 		check_group(&bench.check, "members reach each other on loopback, others do not");
+		CHECK(&bench.check, !share(&bench), "members do not share a port");
 		forget(&bench);
 		check_group(&bench.check, "nor do those that were forgotten");
 		part(&bench);
 		try_all(&bench, false);
+		CHECK(&bench.check, share(&bench) == EPERM, "strangers share a port");
 		check_group(&bench.check, "members that are strangers do not");
 		CHECK(&bench.check,
 		      pg_member_add(bench.kernel, 1, 1, PG_MEMBER_LEVEL_MAX + 1, &bench.err) ==

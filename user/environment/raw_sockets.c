@@ -35,8 +35,7 @@ static int mark_descriptor(const struct pg_environment *environment, int pid_fd,
 
 	if (fd < 0)
 		return errno == EBADF || errno == ESRCH ? 0 : -errno;
-	return is_raw6(fd) ? pg_raw_mark(environment->host->kernel, fd, environment->header.env_id)
-			   : 0;
+	return is_raw6(fd) ? pg_raw_mark(environment->host->kernel, fd) : 0;
 }
 
 static int mark_process(const struct pg_environment *environment, pid_t pid)

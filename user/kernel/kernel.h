@@ -48,7 +48,7 @@ int pg_kernel_mark_map_fd(const struct pg_kernel *kernel);
 
 /* Marks a raw socket as one that an application has made, as the hooks do with those that are made
  * from now on. Returns a negative errno. */
-int pg_raw_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id) PG_MUST_CHECK;
+int pg_raw_mark(struct pg_kernel *kernel, int socket_fd) PG_MUST_CHECK;
 
 /*
  * The state of an Environment (abi/state.h), shared by the headers of its members. One that is

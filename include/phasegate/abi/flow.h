@@ -54,7 +54,7 @@ typedef __u64 pg_flow_bar;
 enum pg_mark_kind {
 	PG_MARK_NONE = 0,
 	PG_MARK_ACCEPTED = 1, /* accepted from .remote; a connect() deletes the mark */
-	PG_MARK_LISTENER = 2, /* listens for the Environment .env_id */
+	PG_MARK_LISTENER = 2, /* listens for .owner */
 	PG_MARK_RAW = 3,      /* a raw socket that an application made */
 	PG_MARK_DATAGRAM = 4, /* a UDP socket */
 };
@@ -63,7 +63,7 @@ struct pg_mark {
 	__u32 kind; /* enum pg_mark_kind */
 	__be16 remote_port;
 	__u16 reserved;
-	__u64 env_id;
+	__u64 owner; /* env_id, or where members are apart cgroup_id; 0: not known */
 	__u64 netns; /* cookie of RAW and DATAGRAM */
 	struct pg_addr remote;
 };
