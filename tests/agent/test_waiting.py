@@ -5,6 +5,7 @@
 import contextlib
 import json
 import os
+import socket
 import threading
 import time
 
@@ -12,7 +13,7 @@ from agentcase import AgentTest
 from daemon import UnixConnection, directory_of, read_reply
 from fakeruntime import FakeRuntime
 from harness import main
-from phasegate import NO_NETWORK, PUBLIC
+from phasegate import NO_NETWORK, PUBLIC, allowlist
 
 POLICY = {"network_policy": PUBLIC, "run_network_policy": NO_NETWORK}
 # The agent waits so long for all of a runtime's answers.
@@ -26,8 +27,12 @@ class Waiting(AgentTest):
     @classmethod
     def setUpClass(cls):
         cls.runtime = FakeRuntime()
+        nameserver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        cls.addClassCleanup(nameserver.close)
+        nameserver.bind(("127.0.0.1", 0))
         cls.SETTINGS = {"docker_socket": cls.runtime.path, "podman_socket": "/no/such",
-                        "containerd_state": "/no/such"}
+                        "containerd_state": "/no/such",
+                        "resolvers": ["127.0.0.1:%d" % nameserver.getsockname()[1]]}
         super().setUpClass()
         cls.addClassCleanup(cls.runtime.close)
 
@@ -48,6 +53,8 @@ class Waiting(AgentTest):
     def hang(self, name=None, **body):
         """A request to create that has asked the runtime, which is silent."""
         self.runtime.silent = True
+        while self.runtime.asked.acquire(blocking=False):
+            pass
         connection = self.begin_create(name or self.name(), **body)
         self.assertTrue(self.runtime.asked.acquire(timeout=30))
         return connection
@@ -84,6 +91,23 @@ class Waiting(AgentTest):
             self.assertCode(reply, "runtime_unavailable")
         # Side by side, not one after the other.
         self.assertLess(time.monotonic() - began, 8 * RUNTIME_LIMIT)
+
+    def create_many(self, policy):
+        """Returns the replies, and how long they took."""
+        began = time.monotonic()
+        replies = [self.daemon.create(self.name(), policy=policy) for _ in range(24)]
+        return replies, time.monotonic() - began
+
+    def test_nameservers_that_do_not_answer(self):
+        """The agent waits for them, but not for each: nobody else is served meanwhile."""
+        _, quick = self.create_many({"network_policy": allowlist("10.0.0.1")})
+        replies, slow = self.create_many({"network_policy": allowlist("ok.example")})
+        for reply in replies:
+            self.assertEqual([w["code"] for w in reply["warnings"]], ["unresolved"])
+        print(f"{len(replies)} creates took {quick:.1f} s, and {slow:.1f} s with names that nobody"
+              f" resolves; load {os.getloadavg()[0]:.1f}", flush=True)
+        # A quarter of a second for each would be six.
+        self.assertLess(slow, 2 * quick + 3)
 
     def test_client_that_leaves_meanwhile(self):
         name = self.name()
@@ -129,6 +153,17 @@ class Waiting(AgentTest):
         for thread in threads:
             thread.join()
         self.assertEqual(sorted(reply.status for reply in replies), [200] * 7 + [201], replies)
+
+    def test_stop_before_it_has_begun(self):
+        """What comes while the agent ends is refused, and keeps it from nothing."""
+        for _ in range(5):
+            pending = [self.begin_create(self.name()) for _ in range(8)]
+            self.assertEqual(self.daemon.stop(), 0, self.daemon.output)
+            for connection in pending:
+                with contextlib.suppress(ConnectionError):
+                    read_reply(connection, "POST", "/v1/environments")
+                connection.close()
+            self.daemon.start()
 
     def test_stop_meanwhile(self):
         follower = UnixConnection(self.daemon.socket)

@@ -146,7 +146,8 @@ static void dispatch(struct pg_server *server, struct pg_exchange *exchange, str
 	else if (!may_send(server, request.caller->uid))
 		pg_reply_error(reply, PG_API_OUT_OF_MEMORY, NULL, NULL,
 			       "too many replies have not been read yet");
-	else if (agent->stopping && !request.last)
+	/* Nothing is begun any more that would have to be waited for. */
+	else if (agent->stopping && !exchange->waiting)
 		pg_reply_error(reply, PG_API_STOPPING, NULL, NULL, "the agent is being stopped");
 	else if (pg_client_authorise(agent, request.caller, &code, &err) < 0)
 		pg_reply_error(reply, code, NULL, NULL, "%s", err.text);

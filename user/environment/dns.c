@@ -246,14 +246,40 @@ static size_t leave_out_local(const struct pg_dns *dns, const char **names, size
 	return kept;
 }
 
+/* While this process waits nobody else is served: so nameservers that do not answer are waited for
+ * in full once in this time, and half as long at each further one. */
+#define PATIENCE_NS	(30 * PG_NSEC_PER_SEC)
+#define PATIENCE_MIN_MS 5
+
+static uint64_t choose_deadline(struct pg_host *host)
+{
+	const uint64_t now = pg_monotonic_ns();
+
+	if (!host->names_late_at || now - host->names_late_at > PATIENCE_NS)
+		host->names_patience_ms = host->names_wait_ms;
+	return now + (uint64_t)host->names_patience_ms * PG_NSEC_PER_MSEC;
+}
+
+static void note_lateness(struct pg_host *host, uint64_t deadline)
+{
+	/* Waits are in whole milliseconds. */
+	const uint64_t now = pg_monotonic_ns() + PG_NSEC_PER_MSEC;
+
+	if (now < deadline)
+		return;
+	if (host->names_patience_ms == host->names_wait_ms)
+		host->names_late_at = now;
+	if (host->names_patience_ms / 2 >= PATIENCE_MIN_MS)
+		host->names_patience_ms /= 2;
+}
+
 /* Where the Environment's processes are, a name of one label may have other addresses than here. */
 static int load_at_sites(struct pg_dns *dns, const char **names, size_t count,
 			 struct unresolved *unresolved, struct pg_error *err)
 {
 	const struct pg_environment *environment = dns->environment;
-	const struct pg_host *host = environment->host;
-	const uint64_t deadline =
-		pg_monotonic_ns() + (uint64_t)host->names_wait_ms * PG_NSEC_PER_MSEC;
+	struct pg_host *host = environment->host;
+	const uint64_t deadline = choose_deadline(host);
 	const bool elsewhere = pg_sites_find(dns);
 	bool first = true;
 	struct pg_site *site;
@@ -279,6 +305,7 @@ static int load_at_sites(struct pg_dns *dns, const char **names, size_t count,
 		if (error < 0)
 			return error;
 	}
+	note_lateness(host, deadline);
 	return 0;
 }
 

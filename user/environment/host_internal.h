@@ -47,6 +47,9 @@ struct pg_host {
 	int cgroup_mount_fd;
 	int epoll_fd;
 	int names_wait_ms;	  /* for the names of a policy, at most */
+	/* As long as names were late not long ago, waits are shorter (dns.c). */
+	int names_patience_ms;
+	uint64_t names_late_at; /* CLOCK_MONOTONIC ns; 0: never */
 	int interrupt_fd;	  /* readable: give up what takes long; -1: none; not owned */
 	int aging_fd, closing_fd; /* timers */
 	struct pg_source events, aging, closing;
