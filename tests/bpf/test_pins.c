@@ -297,20 +297,44 @@ static void refuse(struct bench *bench, const char *what, const char *text)
 	pg_kernel_free(kernel);
 }
 
+/* Maps in the place of pg_own that differ from it in one thing. */
+static void refuse_shapes(struct bench *bench, const char *own)
+{
+	static const struct {
+		const char *what;
+		enum bpf_map_type type;
+		unsigned int key, value, max, flags;
+	} shapes[] = {
+		{"another type", BPF_MAP_TYPE_PERCPU_HASH, 24, 1, PG_OWN_MAX, BPF_F_NO_PREALLOC},
+		{"another key", BPF_MAP_TYPE_HASH, 32, 1, PG_OWN_MAX, BPF_F_NO_PREALLOC},
+		{"another value", BPF_MAP_TYPE_HASH, 24, 2, PG_OWN_MAX, BPF_F_NO_PREALLOC},
+		{"another size", BPF_MAP_TYPE_HASH, 24, 1, PG_OWN_MAX / 2, BPF_F_NO_PREALLOC},
+		{"other flags", BPF_MAP_TYPE_HASH, 24, 1, PG_OWN_MAX, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = shapes[i].flags);
+		const int fd = bpf_map_create(shapes[i].type, "pg_own", shapes[i].key,
+					      shapes[i].value, shapes[i].max, &options);
+
+		CHECK(&bench->check, fd >= 0 && !bpf_obj_pin(fd, own), "%s: %s", shapes[i].what,
+		      strerror(errno));
+		refuse(bench, shapes[i].what, "pg_own is of another shape");
+		close(fd);
+		CHECK(&bench->check, !unlink(own), "%s", strerror(errno));
+	}
+}
+
 static void refuse_others(struct bench *bench)
 {
 	char own[128], saved[128], other[128];
-	int fd;
 
 	snprintf(own, sizeof(own), "%s/pg_own", bench->maps);
 	snprintf(saved, sizeof(saved), "%s/saved", bench->pins);
 	CHECK(&bench->check, !rename(own, saved), "%s", strerror(errno));
 	refuse(bench, "a missing map", "pg_own is missing");
-	fd = bpf_map_create(BPF_MAP_TYPE_HASH, "pg_own", 24, 1, 100, NULL);
-	CHECK(&bench->check, fd >= 0 && !bpf_obj_pin(fd, own), "%s", strerror(errno));
-	refuse(bench, "a map of another size", "pg_own is of another shape");
-	close(fd);
-	CHECK(&bench->check, !unlink(own) && !rename(saved, own), "%s", strerror(errno));
+	refuse_shapes(bench, own);
+	CHECK(&bench->check, !rename(saved, own), "%s", strerror(errno));
 
 	snprintf(other, sizeof(other), "%s/" PG_KERNEL_PINS_PREFIX "2", bench->pins);
 	CHECK(&bench->check, !rename(bench->maps, other), "%s", strerror(errno));
