@@ -16,7 +16,7 @@ import tempfile
 import unittest
 
 from agentcase import AgentTest
-from daemon import DAEMON, connect, directory_of
+from daemon import DAEMON, Daemon, connect, directory_of
 from harness import main
 from lab import A4
 from phasegate import NO_NETWORK, dying_with_us, started
@@ -199,6 +199,8 @@ class Versions(AgentTest):
                     self.assertEqual(file.read(), text)
                 self.assertEqual(sorted(os.listdir(record)), before)
                 self.assertEqual(self.errno_inside(made), str(errno.EPERM))
+                # An agent with other pins has nothing to do with it.
+                Daemon(self.lab).close()
         finally:
             self.write(record, good)
             self.daemon.start()

@@ -91,6 +91,10 @@ static int read_one(void *userdata, int record_fd, const struct pg_record *recor
 			kept->learned[bank][phase].fd = -1;
 	snprintf(kept->name, sizeof(kept->name), "%s", record->name);
 	error = pg_saved_read(record_fd, record->name, &kept->saved, err);
+	if (error == -EPROTO && pg_saved_is_foreign(record_fd, host->pins)) {
+		clear_kept(kept);
+		return 0;
+	}
 	/* Of another agent, whose directory is another; or no record yet. */
 	if (error || strcmp(kept->saved.pins, host->pins) != 0 || !record->cgroup_count) {
 		clear_kept(kept);

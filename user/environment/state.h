@@ -77,6 +77,9 @@ void pg_saved_clear(struct pg_saved *saved);
 /* -ENOENT: there is none; -EPROTO: it is not of this version, or damaged. */
 int pg_saved_read(int record_fd, const char *name, struct pg_saved *ret_saved,
 		  struct pg_error *err) PG_MUST_CHECK;
+/* Whether a state that is damaged or of another version says that it is of an owner with other
+ * pins, as far as that can be told. */
+bool pg_saved_is_foreign(int record_fd, const char *pins);
 int pg_saved_write(int record_fd, const struct pg_saved *saved, struct pg_error *err) PG_MUST_CHECK;
 
 int pg_saved_policy_read(int record_fd, unsigned int bank, struct pg_policy **ret_policy,

@@ -258,3 +258,23 @@ int pg_saved_read(int record_fd, const char *name, struct pg_saved *ret_saved, s
 	saved = (struct pg_saved){};
 	return 0;
 }
+
+bool pg_saved_is_foreign(int record_fd, const char *pins)
+{
+	static const char field[] = "\"pins\":\"";
+	pg_autofree char *content = NULL;
+	const size_t length = strlen(pins);
+	const char *value;
+	size_t size;
+
+	if (pg_file_read_at(record_fd, PG_STATE_FILE, STATE_MAX, &content, &size, NULL))
+		return false;
+	value = memmem(content, size, field, strlen(field));
+	if (!value)
+		return false;
+	value += strlen(field);
+	size -= (size_t)(value - content);
+	/* Cut off in the middle of it, it may be either. */
+	return memchr(value, '"', size) &&
+	       (size <= length || memcmp(value, pins, length) != 0 || value[length] != '"');
+}
