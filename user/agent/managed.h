@@ -38,7 +38,7 @@ struct pg_note {
 	/* Of the request that made it: the same request again is the same Environment. */
 	uint64_t digest;
 	enum pg_verifier verifier;
-	bool apart; /* members may not reach each other over loopback */
+	bool apart; /* members may not reach each other */
 	/* What each member was asked for as, a line each: JSON members of an object. Owned. */
 	char *members;
 	char *warnings; /* elements of a JSON array: those of its creation; owned */
