@@ -49,7 +49,7 @@ int pg_works_init(struct pg_agent *agent, struct pg_error *err) PG_MUST_CHECK;
 void pg_works_clear(struct pg_agent *agent);
 
 /* Takes the task over, unless it fails. -EBUSY: there are too many. */
-int pg_work_start(struct pg_agent *agent, void (*run)(struct pg_work *work),
+int pg_work_start(struct pg_agent *agent, void (*function)(struct pg_work *work),
 		  void (*free_task)(void *task), void *task, struct pg_work **ret_work,
 		  struct pg_error *err) PG_MUST_CHECK;
 static inline bool pg_work_is_over(const struct pg_work *work)

@@ -44,7 +44,7 @@ int pg_env_policy_complete(struct pg_env_policy *policy, struct pg_error *err) P
 void pg_env_policy_clear(struct pg_env_policy *policy);
 
 /* "12 s, then deny"; "-": there is none. The caller frees it; NULL: no memory. */
-char *pg_env_lease_of(const struct pg_json_value *root) PG_MUST_CHECK;
+char *pg_env_lease_of(const struct pg_json_value *environment) PG_MUST_CHECK;
 /* Of PhaseChange and PolicyChange. */
 void pg_env_print_change(const struct pg_json_value *root);
 /* Of EnvironmentDetail. */
