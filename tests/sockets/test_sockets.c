@@ -271,7 +271,7 @@ static void test_mark(struct world *world)
 	const struct pg_mark mark = {
 		.kind = PG_MARK_ACCEPTED,
 		.remote_port = htons(pair.client_port),
-		.env_id = 0x1122334455667788,
+		.owner = 0x1122334455667788,
 		.remote = pg_addr_from_v4(htonl(INADDR_LOOPBACK)),
 	};
 
