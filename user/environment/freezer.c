@@ -34,10 +34,14 @@ static bool is_to_be_frozen(int cgroup_fd)
 	       text[0] == '1';
 }
 
-/* Until cgroup.events says so; -ETIMEDOUT. */
-static int wait_frozen(int cgroup_fd)
+static uint64_t freeze_deadline(void)
 {
-	const uint64_t deadline = pg_monotonic_ns() + FREEZE_MS * PG_NSEC_PER_MSEC;
+	return pg_monotonic_ns() + FREEZE_MS * PG_NSEC_PER_MSEC;
+}
+
+/* Until cgroup.events says so; -ETIMEDOUT. */
+static int wait_frozen(int cgroup_fd, uint64_t deadline)
+{
 	bool frozen = false;
 	int error;
 
@@ -51,6 +55,7 @@ static int wait_frozen(int cgroup_fd)
 
 int pg_hold(struct pg_environment *environment, struct pg_error *err)
 {
+	const uint64_t deadline = freeze_deadline();
 	int error;
 
 	environment->held = 0;
@@ -68,7 +73,7 @@ int pg_hold(struct pg_environment *environment, struct pg_error *err)
 			(void)!write_freeze(environment->places[i].fd, true);
 	for (size_t i = 0; i < pg_place_count(environment); i++)
 		if (environment->held & 1ULL << i)
-			(void)!wait_frozen(environment->places[i].fd);
+			(void)!wait_frozen(environment->places[i].fd, deadline);
 	pg_step(PG_STEP_HELD);
 	return 0;
 }
@@ -176,7 +181,7 @@ static int freeze_in_cgroup(void *userdata, int cgroup_fd)
 		freezing->killed++;
 	}
 	if (!error && frozen_fd >= 0)
-		error = wait_frozen(frozen_fd);
+		error = wait_frozen(frozen_fd, freeze_deadline());
 	return pg_cgroup_is_gone(error) ? 0 : error;
 }
 
