@@ -71,9 +71,11 @@ class Survivors(AgentTest):
         self.wait_in(directory, stays.pid)
         self.later(directory)
         self.daemon.phase(name, "run")
-        below = directory + "/one/two"
+        below, hidden = directory + "/one/two", directory + "/.one/.two"
         os.makedirs(below)
-        started = [self.start(below, "daemon"), self.start(directory, "plain", "nohup"),
+        os.makedirs(hidden)
+        started = [self.start(below, "daemon"), self.start(hidden, "plain"),
+                   self.start(directory, "plain", "nohup"),
                    self.start(directory, "plain", "setsid"), self.start(directory, "thread")]
         stopped, mark = self.start(directory, "plain")
         os.kill(stopped.pid, 19)

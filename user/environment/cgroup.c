@@ -98,6 +98,13 @@ bool pg_cgroup_is_gone(int error)
 	return error == -ENOENT || error == -ENODEV || error == -ESRCH;
 }
 
+/* Also one whose name begins with a dot: whoever may make cgroups chooses their names. */
+static bool is_child(const struct dirent *entry)
+{
+	return entry->d_type == DT_DIR && strcmp(entry->d_name, ".") != 0 &&
+	       strcmp(entry->d_name, "..") != 0;
+}
+
 static int walk(int cgroup_fd, unsigned int depth, pg_cgroup_visit visit, void *userdata)
 {
 	pg_autoclosedir DIR *dir = pg_dir_reopen(cgroup_fd);
@@ -109,7 +116,7 @@ static int walk(int cgroup_fd, unsigned int depth, pg_cgroup_visit visit, void *
 	while ((entry = readdir(dir))) {
 		pg_autoclose int child = -1;
 
-		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+		if (!is_child(entry))
 			continue;
 		/* Whoever hides down there must not be missed. */
 		if (depth >= PG_CGROUP_DEPTH_MAX)
@@ -140,7 +147,7 @@ bool pg_cgroup_has_children(int cgroup_fd)
 	if (!dir)
 		return true;
 	while ((entry = readdir(dir)))
-		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+		if (is_child(entry))
 			return true;
 	return false;
 }
@@ -172,6 +179,9 @@ int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count, struct pg
 		}
 		pids[count++] = (pid_t)pid;
 	}
+	/* Those of a threaded cgroup are listed in the one above that is not. */
+	if (ferror(file) && errno != EOPNOTSUPP)
+		return pg_fail_errno(err, -errno, "reading cgroup.procs");
 	*ret_pids = PG_TAKE_PTR(pids);
 	*ret_count = count;
 	return 0;
@@ -265,7 +275,7 @@ int pg_cgroup_remove_children(int cgroup_fd, struct pg_error *err)
 	while ((entry = readdir(dir))) {
 		pg_autoclose int child = -1;
 
-		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+		if (!is_child(entry))
 			continue;
 		error = pg_cgroup_open(cgroup_fd, entry->d_name, &child, err);
 		if (error == -ENOENT)
