@@ -100,6 +100,16 @@ static __always_inline enum pg_reason pg_decide_entries(const struct pg_header *
 	return slot->learned ? pg_decide_learned(slot->learned, facts) : PG_REASON_NOT_ALLOWED;
 }
 
+/*
+ * Whether the host itself may be who receives: at its addresses and those of its networks, which
+ * user space lists, at all of loopback, and as one of many.
+ */
+static __always_inline bool pg_may_be_host(const struct pg_addr *addr)
+{
+	return pg_addr_is_loopback(addr) || pg_addr_is_multicast(addr) ||
+	       bpf_map_lookup_elem(&pg_host_addresses, addr);
+}
+
 /* What an entry opens of the host itself. */
 static __always_inline enum pg_reason
 pg_decide_host(const struct pg_header *header, const struct pg_facts *facts, enum pg_reason reason)
@@ -107,7 +117,7 @@ pg_decide_host(const struct pg_header *header, const struct pg_facts *facts, enu
 	__be16 port = facts->remote_port;
 
 	if (!(header->flags & PG_HEADER_HOST_PORTS) || pg_reason_verdict(reason) != PG_ALLOW ||
-	    !bpf_map_lookup_elem(&pg_host_addresses, &facts->remote))
+	    !pg_may_be_host(&facts->remote))
 		return reason;
 	return bpf_map_lookup_elem(&pg_host_ports, &port) ? reason : PG_REASON_OPERATOR;
 }

@@ -323,6 +323,60 @@ class Operator(AgentTest):
         self.assertEqual([self.errno(made, CLIENT4, PORT + i) for i in (0, 1)], ["", "EPERM"])
         self.assertEqual(self.reasons(made, cursor), {"operator"})
 
+    def test_host_ports_at_an_address_of_two_interfaces(self):
+        """It is the host's as long as one of them has it."""
+        address, other = "192.0.2.77/32", "192.0.2.78/32"
+        self.lab.client.ip(f"addr add {address} dev eth0", f"addr add {address} dev lo",
+                           f"addr add {other} dev lo", f"addr del {address} dev lo",
+                           f"addr del {other} dev lo")
+        self.addCleanup(self.lab.client.ip, f"addr del {address} dev eth0")
+        server = self.lab.client.call(lambda: socket.create_server((address[:-3], PORT + 1)))
+        self.addCleanup(server.close)
+        made = self.create({"run_network_policy": allowlist("192.0.2.0/24")}, phase="run")
+        self.assertEqual(self.errno(made, address[:-3], PORT + 1), "EPERM")
+
+    def listen(self, family, address, port):
+        """Datagrams to the host, whatever address they are for."""
+        server = self.lab.client.call(lambda: socket.socket(family, socket.SOCK_DGRAM))
+        self.addCleanup(server.close)
+        if family == socket.AF_INET6:
+            server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        server.bind((address, port))
+        server.settimeout(10)
+        return server
+
+    def test_host_ports_at_other_addresses(self):
+        """Loopback, broadcast and multicast lead to the host as well."""
+        v4 = ("127.0.0.2", "192.0.2.255", "192.0.2.0", "255.255.255.255", "224.0.0.1")
+        v6 = ("ff02::1", "ff01::1")
+        servers = {family: [self.listen(family, any_address, PORT + i) for i in (0, 1)]
+                   for family, any_address in ((socket.AF_INET, "0.0.0.0"),
+                                               (socket.AF_INET6, "::"))}
+        made = self.create({"run_network_policy": allowlist("0.0.0.0/0", "::/0")}, phase="run")
+        code = ("import socket, sys\n"
+                "for word in sys.argv[2:]:\n"
+                "    family = socket.AF_INET6 if ':' in word else socket.AF_INET\n"
+                "    made = socket.socket(family, socket.SOCK_DGRAM)\n"
+                "    made.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)\n"
+                "    more = (0, socket.if_nametoindex('eth0')) if ':' in word else ()\n"
+                "    for port in (int(sys.argv[1]) + 1, int(sys.argv[1])):\n"
+                "        try:\n"
+                "            made.sendto(word.encode(), (word, port, *more))\n"
+                "            print('', end=',')\n"
+                "        except OSError as error:\n"
+                "            print(error.errno, end=',')\n")
+        process = self.start_in(directory_of(made), *self.lab.client.command(
+            sys.executable, "-I", "-c", code, str(PORT), *v4, *v6), stdout=subprocess.PIPE)
+        output, _ = process.communicate(timeout=60)
+        self.assertEqual(output.decode(), "1,," * len(v4 + v6))
+        for family, sent in ((socket.AF_INET, v4), (socket.AF_INET6, v6)):
+            opened, closed = servers[family]
+            # 192.0.2.0 is received before Linux 5.14 only.
+            for address in set(sent) - {"192.0.2.0"}:
+                self.assertIn(opened.recv(100).decode(), sent, address)
+            closed.setblocking(False)
+            self.assertRaises(BlockingIOError, closed.recv, 100)
+
 
 if __name__ == "__main__":
     main()

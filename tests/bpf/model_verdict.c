@@ -228,10 +228,23 @@ static enum pg_reason rule_list(const struct model_policy *policy, const struct 
 	return rule_learned(phase->learned, facts);
 }
 
-/* What a list opens of the host's own addresses. */
+/* Multicast, or broadcast in every network namespace. */
+static bool is_for_many(const struct model_address *address)
+{
+	static const uint8_t all[4] = {255, 255, 255, 255}, lo[4] = {127, 255, 255, 255},
+			     old_lo[4] = {127, 0, 0, 0};
+	const struct model_address real = meant(address);
+
+	if (real.family != 4)
+		return real.octets[0] == 0xff;
+	return real.octets[0] >> 4 == 0xe || !memcmp(real.octets, all, 4) ||
+	       !memcmp(real.octets, lo, 4) || !memcmp(real.octets, old_lo, 4);
+}
+
+/* What a list opens of the host's own addresses, and of those at which it may be reached too. */
 static bool is_closed_on_host(const struct model_host *host, const struct model_facts *facts)
 {
-	bool on_host = false;
+	bool on_host = model_is_loopback(&facts->remote) || is_for_many(&facts->remote);
 
 	if (!host)
 		return false;

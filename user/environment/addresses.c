@@ -8,25 +8,38 @@
 
 #include <errno.h>
 #include <linux/rtnetlink.h>
+#include <string.h>
 #include <sys/epoll.h>
 
 #include <libmnl/libmnl.h>
 
 #include "base/vector.h"
+#include "net/prefix.h"
 
 /* What the kernel fills at most in one part of a dump (include/linux/netlink.h). */
 #define ADDRESSES_BUFFER 32768
+
+/* What else an address makes the host receive: packets to all of its network, and, of IPv6, to any
+ * router of it. */
+struct network {
+	struct pg_prefix prefix;
+	struct pg_addr broadcast; /* unspecified: none was given */
+};
+
+#define SHARED_MAX 3
 
 struct pg_addresses {
 	struct pg_host *host;
 	struct mnl_socket *socket;
 	struct pg_source source;
 	struct pg_addr *items;
-	size_t count, room;
+	struct network *networks; /* of each item */
+	size_t count, room, network_room;
 	/* Changes were lost: what was there before, and is not in the dump that was asked for. */
 	struct pg_addr *doubted;
 	size_t doubted_count;
 	bool changed;
+	bool dropped; /* an address of an interface; another may have the same */
 };
 
 static void warn(const struct pg_host *host, const struct pg_error *err)
@@ -66,21 +79,31 @@ static struct pg_addr *find(const struct pg_addresses *addresses, const struct p
 	return find_in(addresses->items, addresses->count, addr);
 }
 
-static void add(struct pg_addresses *addresses, const struct pg_addr *addr)
+static void add(struct pg_addresses *addresses, const struct pg_addr *addr,
+		const struct network *network)
 {
 	struct pg_addr *doubted = find_in(addresses->doubted, addresses->doubted_count, addr);
+	const struct pg_addr *found = find(addresses, addr);
 	struct pg_error err = {};
 
 	if (doubted)
 		*doubted = addresses->doubted[--addresses->doubted_count];
-	if (find(addresses, addr))
+	if (found) {
+		struct network *old = &addresses->networks[found - addresses->items];
+
+		addresses->changed |= memcmp(old, network, sizeof(*old)) != 0;
+		*old = *network;
 		return;
+	}
 	if (pg_vector_grow(&addresses->items, addresses->count, &addresses->room,
-			   sizeof(*addresses->items))) {
+			   sizeof(*addresses->items)) ||
+	    pg_vector_grow(&addresses->networks, addresses->count, &addresses->network_room,
+			   sizeof(*addresses->networks))) {
 		pg_fail(&err, -ENOMEM, "not enough memory for an own address");
 		warn(addresses->host, &err);
 		return;
 	}
+	addresses->networks[addresses->count] = *network;
 	addresses->items[addresses->count++] = *addr;
 	addresses->changed = true;
 	add_to_environments(addresses, addr);
@@ -92,7 +115,9 @@ static void drop(struct pg_addresses *addresses, const struct pg_addr *addr)
 
 	if (!found)
 		return;
-	*found = addresses->items[--addresses->count];
+	addresses->count--;
+	addresses->networks[found - addresses->items] = addresses->networks[addresses->count];
+	*found = addresses->items[addresses->count];
 	addresses->changed = true;
 	remove_from_environments(addresses, addr);
 }
@@ -129,29 +154,54 @@ static int read_attribute(const struct nlattr *attribute, void *data)
 	return MNL_CB_OK;
 }
 
+/* False: there is none of the family. */
+static bool read_address(const struct nlattr *attribute, unsigned char family,
+			 struct pg_addr *ret_addr)
+{
+	if (attribute && family == AF_INET && mnl_attr_get_payload_len(attribute) == 4)
+		*ret_addr = pg_addr_from_v4(mnl_attr_get_u32(attribute));
+	else if (attribute && family == AF_INET6 && mnl_attr_get_payload_len(attribute) == 16)
+		*ret_addr = pg_addr_from_bytes(mnl_attr_get_payload(attribute));
+	else
+		return false;
+	return true;
+}
+
+static void read_network(const struct ifaddrmsg *body, const struct nlattr *const *attributes,
+			 const struct pg_addr *own, struct network *ret_network)
+{
+	struct pg_addr addr = *own;
+
+	/* With a peer it is the peer's network. */
+	(void)!read_address(attributes[IFA_ADDRESS], body->ifa_family, &addr);
+	*ret_network = (struct network){.prefix = pg_prefix_from_addr(&addr)};
+	if (body->ifa_prefixlen < ret_network->prefix.length)
+		ret_network->prefix.length = body->ifa_prefixlen;
+	pg_prefix_mask(&ret_network->prefix);
+	(void)!read_address(attributes[IFA_BROADCAST], body->ifa_family, &ret_network->broadcast);
+}
+
 static int handle_message(const struct nlmsghdr *message, void *userdata)
 {
 	const struct ifaddrmsg *body = mnl_nlmsg_get_payload(message);
-	const struct nlattr *attributes[IFA_MAX + 1] = {}, *attribute;
+	const struct nlattr *attributes[IFA_MAX + 1] = {};
+	struct network network;
 	struct pg_addr addr;
 
 	if (message->nlmsg_type != RTM_NEWADDR && message->nlmsg_type != RTM_DELADDR)
 		return MNL_CB_OK;
 	mnl_attr_parse(message, sizeof(*body), read_attribute, attributes);
 	/* IFA_LOCAL is the own end of a point-to-point link, where IFA_ADDRESS is the peer's. */
-	attribute = attributes[IFA_LOCAL] ? attributes[IFA_LOCAL] : attributes[IFA_ADDRESS];
-	if (!attribute)
+	if (!read_address(attributes[attributes[IFA_LOCAL] ? IFA_LOCAL : IFA_ADDRESS],
+			  body->ifa_family, &addr))
 		return MNL_CB_OK;
-	if (body->ifa_family == AF_INET && mnl_attr_get_payload_len(attribute) == 4)
-		addr = pg_addr_from_v4(mnl_attr_get_u32(attribute));
-	else if (body->ifa_family == AF_INET6 && mnl_attr_get_payload_len(attribute) == 16)
-		addr = pg_addr_from_bytes(mnl_attr_get_payload(attribute));
-	else
-		return MNL_CB_OK;
-	if (message->nlmsg_type == RTM_DELADDR)
+	if (message->nlmsg_type == RTM_DELADDR) {
 		drop(userdata, &addr);
-	else
-		add(userdata, &addr);
+		((struct pg_addresses *)userdata)->dropped = true;
+		return MNL_CB_OK;
+	}
+	read_network(body, attributes, &addr, &network);
+	add(userdata, &addr, &network);
 	return MNL_CB_OK;
 }
 
@@ -176,19 +226,25 @@ static int read_messages(struct pg_addresses *addresses, struct pg_error *err)
 	pg_autofree char *buffer = malloc(ADDRESSES_BUFFER);
 	bool again = false;
 	ssize_t got;
-	int ran;
+	int ran, error;
 
 	if (!buffer)
 		return pg_fail(err, -ENOMEM, "not enough memory to read addresses");
 	for (;;) {
 		got = mnl_socket_recvfrom(addresses->socket, buffer, ADDRESSES_BUFFER);
 		if (got < 0 && errno == ENOBUFS) {
-			const int error = doubt(addresses, err);
-
+			error = doubt(addresses, err);
 			return error ? error : request_dump(addresses, err);
 		}
-		if (got < 0 && (errno == EAGAIN || errno == EINTR))
-			return again ? request_dump(addresses, err) : 0;
+		if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+			if (again || !addresses->dropped)
+				return again ? request_dump(addresses, err) : 0;
+			addresses->dropped = false;
+			error = request_dump(addresses, err);
+			if (error)
+				return error;
+			continue;
+		}
 		if (got < 0)
 			return pg_fail_errno(err, -errno, "reading addresses");
 		ran = mnl_cb_run(buffer, (size_t)got, 0, 0, handle_message, addresses);
@@ -204,6 +260,47 @@ static int read_messages(struct pg_addresses *addresses, struct pg_error *err)
 	}
 }
 
+static struct pg_addr last_of(const struct pg_prefix *prefix)
+{
+	uint32_t hosts = prefix->length ? ~(uint32_t)0 >> prefix->length : ~(uint32_t)0;
+
+	return pg_addr_from_v4(pg_addr_to_v4(&prefix->addr) | htonl(hosts));
+}
+
+/* The addresses of a network that the host receives at besides its own. A network of one or two
+ * addresses has none. */
+static size_t list_shared(const struct network *network, struct pg_addr shared[static SHARED_MAX])
+{
+	const struct pg_prefix *prefix = &network->prefix;
+	const struct pg_addr none = {};
+	size_t count = 0;
+
+	if (pg_addr_compare(&network->broadcast, &none) != 0)
+		shared[count++] = network->broadcast;
+	if (prefix->length >= (prefix->v4 ? 31 : 127))
+		return count;
+	/* The router of an IPv6 network; of an IPv4 network all of it, before Linux 5.14. */
+	shared[count++] = prefix->addr;
+	if (prefix->v4)
+		shared[count++] = last_of(prefix);
+	return count;
+}
+
+static int limit_ports(const struct pg_addresses *addresses, struct pg_error *err)
+{
+	pg_autofree struct pg_addr *all =
+		reallocarray(NULL, addresses->count + 1, (1 + SHARED_MAX) * sizeof(*all));
+	size_t count = addresses->count;
+
+	if (!all)
+		return pg_fail(err, -ENOMEM, "not enough memory for the host's addresses");
+	for (size_t i = 0; i < addresses->count; i++)
+		all[i] = addresses->items[i];
+	for (size_t i = 0; i < addresses->count; i++)
+		count += list_shared(&addresses->networks[i], &all[count]);
+	return pg_host_addresses_set(addresses->host->kernel, all, count, err);
+}
+
 static int process_addresses(struct pg_addresses *addresses, struct pg_error *err)
 {
 	int error = read_messages(addresses, err);
@@ -213,8 +310,7 @@ static int process_addresses(struct pg_addresses *addresses, struct pg_error *er
 	addresses->changed = false;
 	if (!addresses->host->limit_ports)
 		return 0;
-	return pg_host_addresses_set(addresses->host->kernel, addresses->items, addresses->count,
-				     err);
+	return limit_ports(addresses, err);
 }
 
 /* What cannot be read now could not be read the next time either: better stale than a busy loop. */
@@ -275,9 +371,17 @@ int pg_addresses_own(struct pg_environment *environment, struct pg_error *err)
 	return error;
 }
 
-bool pg_addresses_have(const struct pg_addresses *addresses, const struct pg_addr *addr)
+/* As pg_decide_host() judges. */
+bool pg_addresses_may_receive(const struct pg_addresses *addresses, const struct pg_addr *addr)
 {
-	return find(addresses, addr);
+	struct pg_addr shared[SHARED_MAX];
+
+	if (pg_addr_is_loopback(addr) || pg_addr_is_multicast(addr) || find(addresses, addr))
+		return true;
+	for (size_t i = 0; i < addresses->count; i++)
+		if (find_in(shared, list_shared(&addresses->networks[i], shared), addr))
+			return true;
+	return false;
 }
 
 void pg_addresses_free(struct pg_addresses *addresses)
@@ -290,6 +394,7 @@ void pg_addresses_free(struct pg_addresses *addresses)
 		mnl_socket_close(addresses->socket);
 	}
 	free(addresses->items);
+	free(addresses->networks);
 	free(addresses->doubted);
 	free(addresses);
 }

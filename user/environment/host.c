@@ -427,7 +427,7 @@ bool pg_host_forbids(const struct pg_host *host, const struct pg_addr *addr)
 
 bool pg_host_opens(const struct pg_host *host, const struct pg_endpoint *remote)
 {
-	if (!host->limit_ports || !pg_addresses_have(host->addresses, &remote->addr))
+	if (!host->limit_ports || !pg_addresses_may_receive(host->addresses, &remote->addr))
 		return true;
 	for (size_t i = 0; i < host->port_count; i++)
 		if (host->ports[i] == remote->port)

@@ -230,7 +230,8 @@ int pg_addresses_watch(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK
 /* Makes those that are there now the Environment's own; later ones become so by themselves once it
  * is in the host's list. */
 int pg_addresses_own(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
-bool pg_addresses_have(const struct pg_addresses *addresses, const struct pg_addr *addr);
+/* Whether the host itself may be who receives at the address. */
+bool pg_addresses_may_receive(const struct pg_addresses *addresses, const struct pg_addr *addr);
 void pg_addresses_free(struct pg_addresses *addresses);
 
 /* self_probe.c: from inside each member */

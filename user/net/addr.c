@@ -46,6 +46,15 @@ bool pg_addr_is_loopback(const struct pg_addr *addr)
 	return pg_addr_compare(addr, &loopback6) == 0;
 }
 
+bool pg_addr_is_multicast(const struct pg_addr *addr)
+{
+	const uint32_t v4 = ntohl(pg_addr_to_v4(addr));
+
+	if (!pg_addr_is_v4(addr))
+		return ntohl(addr->word[0]) >> 24 == 0xff;
+	return v4 >> 28 == 0xe || v4 == 0xffffffff || v4 == 0x7fffffff || v4 == 0x7f000000;
+}
+
 /* Where clouds serve their metadata, credentials among them, besides 169.254.169.254. */
 static bool is_metadata_v4(uint32_t addr)
 {

@@ -22,6 +22,10 @@ int pg_addr_compare(const struct pg_addr *a, const struct pg_addr *b);
 /* 127.0.0.0/8 or ::1 */
 bool pg_addr_is_loopback(const struct pg_addr *addr);
 
+/* 224.0.0.0/4, ff00::/8, and the broadcast addresses that any namespace has: 255.255.255.255 and
+ * those of lo. */
+bool pg_addr_is_multicast(const struct pg_addr *addr);
+
 /*
  * Whether DNS may teach the address: not loopback, link-local, multicast, broadcast, unspecified,
  * Teredo or discard, nor an address at which a cloud serves its metadata (169.254.169.254,
