@@ -190,19 +190,17 @@ class Capture:
         lab.stack.callback(self._socket.close)
 
     def drain(self):
-        """Packets since the last call."""
+        """Packets since the last call; those that come during this one are the next one's."""
+        came, lost = struct.unpack(
+            "II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
+        self.lost += lost
         packets = []
-        while True:
-            try:
-                frame, where = self._socket.recvfrom(65536)
-            except BlockingIOError:
-                break
+        for _ in range(came - lost):
+            frame, where = self._socket.recvfrom(65536)
             if where[2] != socket.PACKET_OUTGOING:
                 packet = parse(frame)
                 if packet:
                     packets.append(packet)
-        _, lost = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
-        self.lost += lost
         return packets
 
     def to(self, *addresses):
