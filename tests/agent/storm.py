@@ -133,14 +133,12 @@ class StampedCapture(Capture):
 
     def drain(self):
         packets = []
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                frame, more, _, where = self._socket.recvmsg(2048, 64)
-                packet = parse(frame) if where[2] != socket.PACKET_OUTGOING else None
-                if packet and packet.destination in TARGETS and packet.payload:
-                    seconds, ns = struct.unpack("qq", more[0][2])
-                    packets.append((packet, seconds * 10**9 + ns))
-        self.count_lost()
+        for _ in range(self.came()):
+            frame, more, _, where = self._socket.recvmsg(2048, 64)
+            packet = parse(frame) if where[2] != socket.PACKET_OUTGOING else None
+            if packet and packet.destination in TARGETS and packet.payload:
+                seconds, ns = struct.unpack("qq", more[0][2])
+                packets.append((packet, seconds * 10**9 + ns))
         return packets
 
 

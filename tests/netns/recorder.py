@@ -189,24 +189,23 @@ class Capture:
         self.lost = 0
         lab.stack.callback(self._socket.close)
 
+    def came(self):
+        """How many frames can be read since the last call."""
+        came, lost = struct.unpack(
+            "II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
+        self.lost += lost
+        return came - lost
+
     def drain(self):
-        """Packets since the last call."""
+        """Packets since the last call; those that come during this one are the next one's."""
         packets = []
-        while True:
-            try:
-                frame, where = self._socket.recvfrom(65536)
-            except BlockingIOError:
-                break
+        for _ in range(self.came()):
+            frame, where = self._socket.recvfrom(65536)
             if where[2] != socket.PACKET_OUTGOING:
                 packet = parse(frame)
                 if packet:
                     packets.append(packet)
-        self.count_lost()
         return packets
-
-    def count_lost(self):
-        _, lost = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
-        self.lost += lost
 
     def to(self, *addresses):
         return [p for p in self.drain() if p.destination in addresses]
