@@ -66,9 +66,9 @@ static int read_all(struct pg_environment *environment, struct pg_kept *kept, st
 	memcpy(environment->header.listener, saved->listener, sizeof(saved->listener));
 	error = adopt_content(environment, kept, err);
 	if (!error)
-		error = pg_places_adopt(environment, saved, err);
-	if (!error)
 		error = pg_member_addresses_recall(environment, err);
+	if (!error)
+		error = pg_places_adopt(environment, saved, err);
 	if (!error) {
 		environment->state_index = saved->state;
 		pg_step(PG_STEP_ADOPT_OPENED);
@@ -97,10 +97,10 @@ static int take_over(struct pg_environment *environment, struct pg_error *err)
 	error = pg_places_admit(environment, err);
 	if (!error)
 		error = pg_addresses_own(environment, err);
-	if (!error && environment->dns)
-		error = pg_dns_resume(environment->dns, err);
 	if (!error)
 		error = pg_member_addresses_start(environment, err);
+	if (!error && environment->dns)
+		error = pg_dns_resume(environment->dns, err);
 	return error;
 }
 

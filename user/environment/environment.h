@@ -63,14 +63,18 @@ struct pg_environment_options {
 	const char *const *members;
 	size_t member_count;
 	bool attach;
-	/* Members may not reach each other over loopback either; else they are one place. */
+	/*
+	 * Members may not reach each other, over loopback neither; else they are one place, and
+	 * all may send to these addresses, in every phase and until the member that has it has no
+	 * process any more. Whoever gives the address must be trusted: it opens what has it.
+	 */
 	bool apart;
+	const struct pg_member_address_of *addresses;
+	size_t address_count;
 	/* Denials are reported to pg_host_options.denied. */
 	bool report_denials;
 	const struct pg_policy *policy; /* copied */
 	enum pg_phase phase;
-	const struct pg_member_address_of *addresses;
-	size_t address_count;
 	/*
 	 * For a policy with names: the trusted nameservers, asked from the caller's network
 	 * namespace, and the Environment's own (of its resolv.conf as it is now), asked from inside
@@ -121,9 +125,9 @@ enum pg_destroy {
 
 /*
  * Closes, kills or releases, detaches and removes everything. -EAGAIN: another process makes or
- * removes an Environment, and nothing has changed (kept ones only). On failure (of another kind than
- * -EBUSY above) what could not be removed is named, and is left to the next start; the object is
- * gone either way.
+ * removes an Environment, and nothing has changed (kept ones only). On failure (of another kind
+ * than -EBUSY above) what could not be removed is named, and is left to the next start; the object
+ * is gone either way.
  */
 int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy how,
 			   struct pg_error *err) PG_MUST_CHECK;
@@ -205,7 +209,8 @@ int pg_environment_enter(struct pg_environment *environment, int (*function)(voi
 			 struct pg_error *err) PG_MUST_CHECK;
 /* environment NULL: it has been destroyed meanwhile. */
 void pg_environment_leave_inside(struct pg_environment *environment, struct pg_inside *inside);
-/* Removes what children of an owner that was killed have left, unless they are still about to end. */
+/* Removes what children of an owner that was killed have left, unless they are still about to end.
+ */
 void pg_environment_tidy_inside(struct pg_environment *environment);
 
 /* Kills every process of the Environment and waits for their end. */

@@ -46,10 +46,10 @@ struct pg_host {
 	char *cgroup_mount;
 	int cgroup_mount_fd;
 	int epoll_fd;
-	int names_wait_ms;	  /* for the names of a policy, at most */
+	int names_wait_ms; /* for the names of a policy, at most */
 	/* As long as names were late not long ago, waits are shorter (dns.c). */
 	int names_patience_ms;
-	uint64_t names_late_at; /* CLOCK_MONOTONIC ns; 0: never */
+	uint64_t names_late_at;	  /* CLOCK_MONOTONIC ns; 0: never */
 	int interrupt_fd;	  /* readable: give up what takes long; -1: none; not owned */
 	int aging_fd, closing_fd; /* timers */
 	struct pg_source events, aging, closing;
@@ -147,9 +147,9 @@ struct pg_environment {
 	int record_fd;
 	enum pg_intent intent;
 	struct pg_settings settings;
-	struct pg_place *places; /* as many as cgroups in the record */
-	/* As in the kernel. */
+	struct pg_place *places;		      /* as many as cgroups in the record */
 	struct pg_member_addresses *member_addresses; /* NULL: none */
+	/* As in the kernel. */
 	uint32_t state_index; /* 0: none yet */
 	struct pg_state_value state;
 	struct pg_header header; /* but for what differs by member */
@@ -234,11 +234,6 @@ int pg_addresses_own(struct pg_environment *environment, struct pg_error *err) P
 bool pg_addresses_may_receive(const struct pg_addresses *addresses, const struct pg_addr *addr);
 void pg_addresses_free(struct pg_addresses *addresses);
 
-/* self_probe.c: from inside each member */
-int pg_self_probe_denied(const struct pg_environment *environment,
-			 struct pg_error *err) PG_MUST_CHECK;
-int pg_self_probe_in_force(const struct pg_environment *environment,
-			   struct pg_error *err) PG_MUST_CHECK;
 /* member_addresses.c */
 int pg_member_addresses_choose(struct pg_environment *environment,
 			       const struct pg_environment_options *options,
@@ -252,6 +247,11 @@ int pg_member_addresses_start(struct pg_environment *environment,
 bool pg_member_addresses_have(const struct pg_environment *environment, const struct pg_addr *addr);
 void pg_member_addresses_free(struct pg_environment *environment);
 
+/* self_probe.c: from inside each member */
+int pg_self_probe_denied(const struct pg_environment *environment,
+			 struct pg_error *err) PG_MUST_CHECK;
+int pg_self_probe_in_force(const struct pg_environment *environment,
+			   struct pg_error *err) PG_MUST_CHECK;
 
 /* spawn.c: a child of this process in the cgroup; runs function and exits with its result. */
 int pg_spawn_function(int cgroup_fd, int (*function)(void *userdata), void *userdata,
