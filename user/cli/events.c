@@ -128,8 +128,8 @@ static bool goes_on(struct pg_agent_call *call, char *cursor, unsigned int *atte
 		fprintf(stderr, "phasegate: events are lost: going on with the oldest kept, %s\n",
 			error->object);
 		snprintf(cursor, CURSOR_MAX, "%s", error->object);
-	} else if (strcmp(error->code, "agent_unreachable") && strcmp(error->code, "agent_lost") &&
-		   strcmp(error->code, "stopping")) {
+	} else if (strcmp(error->code, "agent_unreachable") != 0 &&
+		   strcmp(error->code, "agent_lost") != 0 && strcmp(error->code, "stopping") != 0) {
 		return false;
 	} else if (++*attempts > RESTART_SECONDS * ATTEMPTS_PER_SECOND) {
 		return false;
