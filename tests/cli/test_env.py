@@ -172,6 +172,11 @@ class Env(AgentTest):
                 (("env", "create", "a", "--policy", "{}", "--pid", "x"), "--pid is a number"),
                 (("env", "create", "a", "--policy", "{}", "--pid", "0"), "number from 1"),
                 (("env", "phase", "a", "run", "--lease", "0"), "--lease is a number from 1"),
+                (("env", "phase", "a", "run", "--lease", "2678401"), "from 1 to 2678400"),
+                (("env", "create", "a/b", "--policy", "{}"), "(name_invalid)"),
+                (("env", "create", "a", "--policy", "{}", "--dns-settings", '{"flor_s": 1}'),
+                 "/dns/flor_s"),
+                (("events", "--cursor", "x"), "a number from an earlier reply"),
                 (("env", "phase", "a", "run", "--expect-generation", "0"), "number from 1"),
                 (("env", "destroy", "a", "--kill", "--release"), "either --kill or --release"),
                 (("explain", "a"), "usage:"), (("verify", "a", "--bogus"), "no option --bogus")):
@@ -198,8 +203,21 @@ class Env(AgentTest):
         done = self.run_cli("env", "phase", made["name"], "setup", "--survivors", "refuse",
                             status=FAILURE)
         self.assertIn(f"process {process.pid} (sleep)", done.stderr)
-        self.assertIn(f"process {process.pid} (sleep)",
+        self.assertIn(f"killed: process {process.pid} (sleep)",
                       self.run_cli("env", "phase", made["name"], "setup").stdout)
+
+    def test_members_that_cannot_be(self):
+        """The message says which, by the name that was given."""
+        taken = self.make("--cgroup", self.make_cgroup(self.name("taken")))
+        path = taken["members"][0]["cgroup"]
+        cases = [(("--cgroup", "/nowhere"), "there is no cgroup /nowhere ("),
+                 (("--cgroup", path), f"the cgroup {path} is in the Environment {taken['name']};")]
+        with open("/proc/1/cgroup", encoding="ascii") as file:
+            if "0::/\n" in file.read():
+                cases.append((("--pid", "1"), "process 1 is in the root cgroup"))
+        for words, said in cases:
+            self.assertIn(said, self.run_cli("env", "create", self.name(), "--policy", POLICY,
+                                             *words, status=FAILURE).stderr)
 
     def test_explain(self):
         name = self.make("--phase", "run")["name"]
@@ -207,7 +225,7 @@ class Env(AgentTest):
         self.assertIn(f"{B4} is denied in phase run",
                       self.run_cli("explain", name, B4, status=NO).stdout)
         self.run_cli("explain", name, B4, "--phase", "setup")
-        self.run_cli("explain", name, "a b", status=FAILURE)
+        self.run_cli("explain", name, "a b", status=USAGE)
 
     def test_events(self):
         name = self.make()["name"]
@@ -268,7 +286,7 @@ class Env(AgentTest):
         self.assertEqual(done["blocked"]["result"], "blocked", done)
         self.assertIn("inconclusive: nothing is proved", self.run_cli(
             "verify", name, "--allowed", f"{A4}:1", status=INCONCLUSIVE).stdout)
-        refused = self.json("verify", name, "--blocked", "name.example:80", status=FAILURE)
+        refused = self.json("verify", name, "--blocked", "name.example:80", status=USAGE)
         self.assertEqual(refused["object"], "/blocked")
 
     def test_nothing_of_what_is_blocked_is_seen(self):

@@ -37,7 +37,7 @@
 	X(SURVIVORS_PRESENT, 409, "survivors_present", \
 	  "end the processes, or let survivors be kill, freeze or allow") \
 	X(VERIFIER_ON_HOST, 409, "verifier_on_host", \
-	  "the Environment says that verification runs on the host, where no policy applies") \
+	  "verify on the host, or create the Environment with verifier same or new") \
 	X(ENVIRONMENT_POPULATED, 409, "environment_populated", \
 	  "stop its processes, or destroy with processes=kill or processes=release") \
 	X(CURSOR_EXPIRED, 410, "cursor_expired", \
@@ -49,7 +49,9 @@
 	  "correct every entry of errors; POST /v1/validate checks without creating") \
 	X(MEMBER_NOT_FOUND, 422, "member_not_found", "check the path or process id") \
 	X(MEMBER_IS_ROOT, 422, "member_is_root", \
-	  "name the cgroup of the container, not one that holds the whole host") \
+	  "name the cgroup of the container, or start the process in one: without members a " \
+	  "create " \
+	  "makes a cgroup for it") \
 	X(MEMBER_HOLDS_CALLER, 422, "member_holds_caller", \
 	  "name a cgroup that holds neither the caller nor the agent") \
 	X(MEMBER_UNFIT, 422, "member_unfit", \

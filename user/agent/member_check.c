@@ -66,11 +66,13 @@ static int open_cgroup(const struct pg_agent *agent, const char *path, int *ret_
 {
 	pg_autoclose int mount =
 		open(pg_host_cgroup_mount(agent->host), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int error;
 
 	if (mount < 0)
 		return pg_fail_errno(err, -errno, "cannot open %s",
 				     pg_host_cgroup_mount(agent->host));
-	return pg_cgroup_open(mount, path + 1, ret_fd, err);
+	error = pg_cgroup_open(mount, path + 1, ret_fd, err);
+	return error == -ENOENT ? pg_fail(err, error, "there is no cgroup %s", path) : error;
 }
 
 int pg_member_check(const struct pg_agent *agent, const struct pg_caller *caller, const char *path,
@@ -240,7 +242,9 @@ int pg_member_of_pid(const struct pg_agent *agent, const struct pg_caller *calle
 				      "the process belongs to another user");
 	if (strcmp(path, "/") == 0)
 		return pg_reply_error(reply, PG_API_MEMBER_IS_ROOT, object, NULL,
-				      "the process is in the root cgroup");
+				      "process %d is in the root cgroup, which holds every process"
+				      " of the host",
+				      (int)pid);
 	if (check_not_ours(caller, path, object, reply) < 0 ||
 	    pg_member_check_alone(agent, &process, path, false, object, reply) < 0)
 		return -EINVAL;

@@ -66,7 +66,7 @@ void pg_agent_diagnostics(FILE *out, const struct pg_json_value *array, const ch
 	}
 }
 
-void pg_agent_survivors(FILE *out, const struct pg_json_value *array)
+void pg_agent_survivors(FILE *out, const char *label, const struct pg_json_value *array)
 {
 	const struct pg_json_value *item = array ? pg_json_first(array) : NULL;
 
@@ -76,7 +76,7 @@ void pg_agent_survivors(FILE *out, const struct pg_json_value *array)
 		pg_autofree char *cgroup = pg_agent_text(item, "cgroup");
 
 		if (pid && command && cgroup)
-			fprintf(out, "survivor: process %s (%s) in %s\n", pid, command, cgroup);
+			fprintf(out, "%s: process %s (%s) in %s\n", label, pid, command, cgroup);
 	}
 }
 
@@ -119,7 +119,7 @@ static void print_more(const char *text)
 	root = pg_json_root(json);
 	pg_agent_diagnostics(stderr, pg_json_member(root, "errors"), "error");
 	pg_agent_diagnostics(stderr, pg_json_member(root, "warnings"), "warning");
-	pg_agent_survivors(stderr, pg_json_member(root, "survivors"));
+	pg_agent_survivors(stderr, "survivor", pg_json_member(root, "survivors"));
 }
 
 /* What the agent says in words of the API, in those of the command line. */
@@ -137,10 +137,12 @@ static const char *next_step_of(const struct phasegate_error *error)
 					"show says what is in force"},
 		{"survivors_present", "end the processes, or give --survivors kill, freeze or "
 				      "allow"},
-		{"cursor_expired", "some events are lost; go on with --cursor and the number "
-				   "before the message"},
+		{"cursor_expired", "some events are lost; go on with the number before the "
+				   "message, as --cursor N"},
 		{"policy_invalid", "correct every error that follows; phasegate check tries a "
 				   "policy without the agent"},
+		{"verifier_on_host", "verify on the host, or create the Environment with "
+				     "--verifier same or new"},
 		{"lease_wider", "let --then be a phase that allows no more than the one taken, or "
 				"deny"},
 	};
@@ -164,6 +166,13 @@ static void print_error(const struct phasegate_error *error)
 	print_more(error->json);
 }
 
+/* What was written is wrong, whatever the agent has. */
+static bool is_usage(const char *code)
+{
+	return !strcmp(code, "policy_invalid") || !strcmp(code, "request_invalid") ||
+	       !strcmp(code, "name_invalid") || !strcmp(code, "bad_argument");
+}
+
 int pg_agent_failed(struct pg_agent_call *call)
 {
 	const struct phasegate_error *error = call->error;
@@ -174,9 +183,7 @@ int pg_agent_failed(struct pg_agent_call *call)
 		print_error(error);
 	if (!strcmp(error->code, "agent_unreachable"))
 		return PG_EXIT_UNREACHABLE;
-	if (!strcmp(error->code, "policy_invalid") || !strcmp(error->code, "bad_argument"))
-		return PG_EXIT_USAGE;
-	return PG_EXIT_FAILURE;
+	return is_usage(error->code) ? PG_EXIT_USAGE : PG_EXIT_FAILURE;
 }
 
 int pg_agent_answer(const struct pg_agent_call *call, char *text,

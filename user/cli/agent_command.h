@@ -69,7 +69,7 @@ char *pg_agent_text(const struct pg_json_value *object, const char *name) PG_MUS
 void pg_agent_line(const struct pg_json_value *object, const char *name, const char *label);
 /* Prints arrays of {code, message, object}. */
 void pg_agent_diagnostics(FILE *out, const struct pg_json_value *array, const char *kind);
-void pg_agent_survivors(FILE *out, const struct pg_json_value *array);
+void pg_agent_survivors(FILE *out, const char *label, const struct pg_json_value *array);
 
 /* The words of an option; -EINVAL: it is none of them. words end with NULL. */
 int pg_agent_word(const char *option, const char *value, const char *const *words,

@@ -147,8 +147,8 @@ int pg_env_create(int argc, char **argv)
 		"                            they are denied everything\n"
 		"  --phase PHASE             setup (default), run or verifier\n"
 		"  --verifier PLACE          where verification runs: host, same (default) or new\n"
-		"  --member-traffic WORD     allow (default) or deny members each other's "
-		"loopback\n"
+		"  --member-traffic WORD     allow (default) or deny members to reach each "
+		"other\n"
 		"  --dns-settings JSON       how names are treated, an object as the API has it\n"
 		"  --no-denial-events        denials are counted, and are no events\n",
 		.least = 1,

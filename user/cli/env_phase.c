@@ -7,6 +7,9 @@
 
 #include "env.h"
 
+/* As in docs/openapi.yaml. */
+#define LEASE_MAX_S (31UL * 24 * 3600)
+
 enum phase_option {
 	PHASE_EXPECT = PG_OPTION_COMMAND_FIRST,
 	PHASE_SURVIVORS,
@@ -38,7 +41,7 @@ static int phase_option(void *userdata, int option, const char *value, struct pg
 	case PHASE_SURVIVORS:
 		return pg_agent_word("--survivors", value, choices, &wanted->survivors, err);
 	case PHASE_LEASE:
-		return pg_agent_number("--lease", value, UINT32_MAX, &wanted->lease_seconds, err);
+		return pg_agent_number("--lease", value, LEASE_MAX_S, &wanted->lease_seconds, err);
 	case PHASE_THEN:
 		return pg_agent_word("--then", value, ends, &wanted->lease_then, err);
 	default:
@@ -95,6 +98,14 @@ int pg_env_phase(int argc, char **argv)
 	return pg_agent_command(&command, &wanted, argc, argv);
 }
 
+/* Of those that could not be frozen a warning says that they were killed. */
+static const char *survivors_label(const struct pg_json_value *root)
+{
+	pg_autofree char *choice = pg_agent_text(root, "survivors_choice");
+
+	return choice && !strcmp(choice, "kill") ? "killed" : "survivor";
+}
+
 void pg_env_print_change(const struct pg_json_value *root)
 {
 	pg_autofree char *phase = pg_agent_text(root, "phase");
@@ -108,7 +119,7 @@ void pg_env_print_change(const struct pg_json_value *root)
 		printf("phase %s, generation %s%s, took %s us, %s connections closed%s%s\n", phase,
 		       generation, changed ? "" : " (as before)", took, closed,
 		       *lease == '-' ? "" : ", lease ", *lease == '-' ? "" : lease);
-	pg_agent_survivors(stdout, pg_json_member(root, "survivors"));
+	pg_agent_survivors(stdout, survivors_label(root), pg_json_member(root, "survivors"));
 	pg_agent_diagnostics(stderr, pg_json_member(root, "warnings"), "warning");
 }
 

@@ -120,7 +120,9 @@ static void print_network(const struct pg_json_value *network)
 	for (; name; name = pg_json_next(name)) {
 		const char *text = pg_json_string_of(name);
 
-		printf(" %s", text ? text : "");
+		/* Docker calls the mode as the network. */
+		if (text && mode && strcmp(text, mode) != 0)
+			printf(" %s", text);
 	}
 	putchar('\n');
 	print_pairs(pg_json_member(network, "blocks"), "  blocks", "network", ": ", "message");

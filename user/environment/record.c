@@ -219,13 +219,19 @@ static int refuse_overlap(void *userdata, int record_fd, const char *name, struc
 	if (error)
 		return error == -ENOENT ? 0 : error;
 	for (size_t i = 0; i < record->cgroup_count; i++) {
-		const char *found = overlap_with(&other, record->cgroups[i].path);
+		const char *path = record->cgroups[i].path;
+		const char *found = overlap_with(&other, path);
 
+		if (found && strcmp(found, path) == 0)
+			return pg_fail(err, -EBUSY,
+				       "the cgroup %s is in the Environment %s; choose another, or"
+				       " end that one first",
+				       path, name);
 		if (found)
 			return pg_fail(err, -EBUSY,
 				       "the cgroup %s overlaps with %s of the Environment %s;"
 				       " choose another, or end that one first",
-				       record->cgroups[i].path, found, name);
+				       path, found, name);
 	}
 	return 0;
 }
