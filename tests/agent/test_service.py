@@ -164,6 +164,41 @@ class Service(AgentTest):
             self.assertIn(f"CAP_{name}", manual)
 
 
+class Log(AgentTest):
+    def test_what_an_operator_asks(self):
+        """Which version with which settings; who made what, and how it ended. No line for each
+        call of a harness."""
+        name = self.create({"run_network_policy": NO_NETWORK})["name"]
+        began = len(self.daemon.output)
+        for phase in ("run", "setup", "run"):
+            self.daemon.phase(name, phase, lease={"seconds": 3600})
+        self.daemon.show(name)
+        self.assertEqual(self.daemon.output[began:], "")
+        self.daemon.destroy(name)
+        said = self.daemon.output
+        self.assertRegex(said, rf"info: version \d+\.\d+\.\d+, settings: {self.daemon.config}\n")
+        self.assertIn(f"info: {name}: created by user 0, in phase setup\n", said)
+        self.assertIn(f"info: {name}: destroyed, processes: kill\n", said)
+
+    def test_lease_that_is_over(self):
+        name = self.create({"run_network_policy": NO_NETWORK})["name"]
+        self.daemon.phase(name, "run", lease={"seconds": 1})
+        cursor = 0
+        while not self.daemon.show(name)["denied"]:
+            page = self.daemon.call("GET", f"/v1/events?environment={name}&follow=1"
+                                    + (f"&cursor={cursor}" if cursor else "")).body
+            cursor = page[-1]["cursor"]
+        self.assertIn(f"info: {name}: the lease is over: everything is denied\n",
+                      self.daemon.output)
+
+    def test_second_agent(self):
+        done = subprocess.run(
+            self.daemon.lab.client.command(DAEMON, "--config", self.daemon.config),
+            capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"in {self.daemon.pins}: end that one first", done.stderr)
+
+
 class Check(AgentTest):
     def test_what_is_missing(self):
         """Each without which nothing can be enforced, or the self-probe proves nothing."""
@@ -174,6 +209,18 @@ class Check(AgentTest):
                 check=False)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn(f"missing: CAP_{name.upper()}", done.stderr)
+
+    def test_pins_elsewhere(self):
+        """Not on a BPF file system: said before anything is made, and by --check."""
+        pins = f"{self.daemon.directory.name}/pins/below"
+        for more in ((), ("--check",)):
+            done = subprocess.run(
+                self.daemon.lab.client.command(DAEMON, "--config", self.daemon.config, "--pins",
+                                               pins, *more),
+                capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"{pins} are not on a BPF file system", done.stderr)
+        self.assertFalse(os.path.exists(os.path.dirname(pins)))
 
 
 class Versions(AgentTest):

@@ -242,7 +242,7 @@ static int adopt_all(struct pg_agent *agent, struct pg_error *err)
 			pg_log_error("%s: it stays confined as it is, but cannot be adopted: %s",
 				     names[i], why.text);
 	}
-	pg_log_info("%zu Environments adopted", agent->environment_count);
+	pg_log_info("Environments adopted: %zu", agent->environment_count);
 	return 0;
 }
 
@@ -348,7 +348,8 @@ int pg_agent_run(const struct pg_config *config, struct pg_error *err)
 		if (r < 0)
 			error = pg_fail_errno(err, r, "the loop has failed");
 		sd_notify(0, "STOPPING=1");
-		pg_log_info("stopping; %zu Environments stay as they are", agent.environment_count);
+		pg_log_info("stopping; Environments that stay as they are: %zu",
+			    agent.environment_count);
 	}
 	stop(&agent);
 	return error;

@@ -245,6 +245,9 @@ static void report(struct pg_agent *agent, const struct pg_environment *environm
 	struct pg_json_writer json;
 
 	forget_denials(agent, environment);
+	pg_log_info("%s: created by user %u, in phase %s", pg_environment_name(environment),
+		    (unsigned int)pg_environment_owner(environment),
+		    pg_phase_name(pg_environment_phase(environment)));
 	if (!pg_agent_open_event(agent, &json, "created", pg_environment_name(environment)))
 		return;
 	pg_json_write_string(&json, "phase", pg_phase_name(pg_environment_phase(environment)));

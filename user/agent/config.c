@@ -123,8 +123,9 @@ static int read_group(struct pg_config *config, const char *name, struct pg_json
 	group = getgrnam(name);
 	if (!group)
 		return pg_json_fail(problem, "/group", NULL,
-				    "there is no such group: make it (groupadd --system), or name "
-				    "another");
+				    "there is no group %s: make it (groupadd --system %s), or name"
+				    " another",
+				    name, name);
 	config->has_group = true;
 	config->group = group->gr_gid;
 	return 0;

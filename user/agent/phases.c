@@ -273,7 +273,11 @@ static void end_lease(struct pg_agent *agent, struct pg_managed *managed)
 		pg_log_warning("%s: %s", name, err.text);
 		managed->note.lease = (struct pg_lease){0};
 	}
-	pg_log_info("%s: the lease is over", name);
+	pg_log_info("%s: the lease is over: %s%s", name,
+		    pg_environment_denied(managed->environment)
+			    ? "everything is denied"
+			    : pg_phase_name(pg_environment_phase(managed->environment)),
+		    pg_environment_denied(managed->environment) ? "" : " is in force");
 	report(agent, managed, &result, "lease_over");
 }
 

@@ -99,6 +99,9 @@ struct pg_host_options {
 int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_host,
 		 struct pg_error *err) PG_MUST_CHECK;
 
+/* Whether it can be .pins, as far as its file system tells; it may be missing. */
+int pg_host_check_pins(const char *pins, struct pg_error *err) PG_MUST_CHECK;
+
 /*
  * Names of kept Environments that nobody has adopted yet. The caller frees *ret_names, which is one
  * block.

@@ -4,12 +4,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "base/file.h"
 #include "base/vector.h"
 #include "kernel/guard.h"
+
+#define BPFFS "/sys/fs/bpf"
 
 static int open_private(const char *path, int *ret_fd, struct pg_error *err)
 {
@@ -34,10 +40,36 @@ int pg_pins_root(struct pg_error *err)
 	return open_private(PG_PIN_ROOT, &fd, err);
 }
 
+int pg_host_check_pins(const char *pins, struct pg_error *err)
+{
+	char path[PATH_MAX];
+	struct statfs status;
+	char *slash;
+
+	if (snprintf(path, sizeof(path), "%s", pins) >= (int)sizeof(path))
+		return pg_fail(err, -ENAMETOOLONG, "the path %s is too long for pins", pins);
+	/* It may be made yet, and the directory above it. */
+	while (statfs(path, &status) && errno == ENOENT && (slash = strrchr(path, '/')) &&
+	       slash != path)
+		*slash = '\0';
+	if (statfs(path, &status))
+		return pg_fail_errno(err, -errno, "looking at the directory %s", path);
+	/* There one is mounted at the start, if need be. */
+	if (status.f_type != BPF_FS_MAGIC && strncmp(pins, BPFFS "/", sizeof(BPFFS)) != 0)
+		return pg_fail(err, -EINVAL,
+			       "the pins %s are not on a BPF file system: name a directory below"
+			       " " BPFFS,
+			       pins);
+	return 0;
+}
+
 /* The directory itself is the lock: there as long as anything is pinned. */
 int pg_pins_lock(struct pg_host *host, struct pg_error *err)
 {
-	int error = pg_pins_root(err);
+	int error = pg_host_check_pins(host->pins, err);
+
+	if (!error)
+		error = pg_pins_root(err);
 
 	if (!error)
 		error = open_private(host->pins, &host->pins_fd, err);
@@ -45,8 +77,11 @@ int pg_pins_lock(struct pg_host *host, struct pg_error *err)
 		return error;
 	error = pg_heir_lock(host->pins_fd, host->interrupt_fd);
 	if (error == -EWOULDBLOCK)
-		return pg_fail(err, -EBUSY, "another process keeps its Environments in %s",
-			       host->pins);
+		return pg_fail(
+			err, -EBUSY,
+			"another process keeps its Environments in %s: end that one first, or"
+			" use pins and a cgroup_parent of your own",
+			host->pins);
 	return error ? pg_fail_errno(err, error, "locking the directory %s", host->pins) : 0;
 }
 

@@ -11,6 +11,7 @@
 
 #include "agent/agent.h"
 #include "base/log.h"
+#include "environment/host.h"
 #include "kernel/probe.h"
 
 /* Exit statuses, as in docs/phasegated.8.md. */
@@ -182,11 +183,22 @@ static int open_log(const struct options *options, const struct pg_config *confi
 	return pg_log_open_file(options->log_file, config->log_level, err);
 }
 
+/* What an operator asks first of a log. */
+static void log_start(const struct options *options)
+{
+	const char *file = options->config ? options->config : PG_CONFIG_FILE;
+
+	pg_log_info("version " PG_VERSION ", settings: %s%s", file,
+		    options->config || !access(file, F_OK) ? "" : " (none there)");
+}
+
 static int run(const struct options *options, const struct pg_config *config, struct pg_error *err)
 {
-	if (!options->check)
+	if (!options->check) {
+		log_start(options);
 		return pg_agent_run(config, err);
-	if (pg_probe_required(err) < 0)
+	}
+	if (pg_probe_required(err) < 0 || pg_host_check_pins(config->pins, err) < 0)
 		return err->number;
 	puts("phasegated: the settings are valid, and this host can enforce policies");
 	return 0;

@@ -69,7 +69,7 @@ static const char *const faults[][2] = {
 	{"{\"socket\":\"x\"}", "/socket: an absolute path"},
 	{"{\"pins\":\"\"}", "/pins: an absolute path"},
 	{"{\"cgroup_parent\":\"a/b\"}", "/cgroup_parent"},
-	{"{\"group\":\"no such group\"}", "/group: there is no such group"},
+	{"{\"group\":\"no such group\"}", "/group: there is no group no such group: make it"},
 	{"{\"log_level\":\"loud\"}", "/log_level"},
 	{"{\"never_allow\":\"10.0.0.1\"}", "/never_allow: an array"},
 	{"{\"never_allow\":[\"10.0.0.1\",\"10.0.0.1/8\"]}", "/never_allow/1: the address has bits"},
