@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Dict, Mapping, Optional, Tuple, Type
 
-from .model import Diagnostic, Phase, Survivor, decode
+from .model import Diagnostic, Malformed, Phase, Survivor, decode
 
 __all__ = [
     "PhasegateError", "AgentUnavailableError", "ConnectionLostError", "ReplyTimeoutError",
@@ -194,6 +194,22 @@ class MediaTypeUnsupportedError(ApiError):
 
 class PolicyInvalidError(ApiError):
     code, status = "policy_invalid", 422
+    # Errors of the policy in the text, which is what a traceback has.
+    _SHOWN: ClassVar[int] = 5
+
+    def __str__(self) -> str:
+        lines = [super().__str__()]
+        try:
+            errors = self.errors
+        except Malformed:
+            return lines[0]
+        for one in errors[:self._SHOWN]:
+            read = f": {one.value!r}" if one.value is not None else ""
+            hint = f"; write {one.hint!r}" if one.hint is not None else ""
+            lines.append(f"  {one.object}: {one.message}{read}{hint}")
+        if len(errors) > self._SHOWN:
+            lines.append(f"  and {len(errors) - self._SHOWN} more")
+        return "\n".join(lines)
 
     @property
     def errors(self) -> Tuple[Diagnostic, ...]:

@@ -82,6 +82,10 @@ class Raised(BothTest):
             self.assertEqual((error.survivors[0].pid, error.survivors[0].command), (3, "x"))
             error = fail(422, "policy_invalid", errors=[diagnostic], warnings=[])
             self.assertEqual((error.errors[0].hint, error.warnings), ("h", ()))
+            self.assertIn("\n  /o: m: 'v'; write 'h'", str(error))
+            error = fail(422, "policy_invalid", errors=7 * [diagnostic], warnings=[])
+            self.assertRegex(str(error), r"(\n  /o.*){5}\n  and 2 more$")
+            self.assertNotIn("\n", str(fail(422, "policy_invalid", errors=[1], warnings=[])))
             self.assertEqual(fail(410, "cursor_expired", object="77").oldest, 77)
 
     def test_no_reply_of_this_api(self):
