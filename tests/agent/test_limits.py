@@ -16,10 +16,10 @@ import textwrap
 import time
 
 from agentcase import AgentTest
-from daemon import UnixConnection, connect, read_reply
+from daemon import UnixConnection, connect, directory_of, read_reply
 from harness import main
 from honest import Honest
-from phasegate import NO_NETWORK, started
+from phasegate import NO_NETWORK, PUBLIC, started
 
 CLIENTS = 256
 OF_ONE_USER = 128
@@ -372,6 +372,31 @@ class Limits(AgentTest):
         self.assertServed()
         for environment in self.daemon.call("GET", "/v1/environments")["environments"]:
             self.daemon.destroy(environment["name"])
+
+
+class Namespaces(AgentTest):
+    COUNT = 1200
+
+    def test_many_network_namespaces(self):
+        """Whoever may make them does not hold the agent up: connections elsewhere stay open."""
+        made = self.create({"network_policy": PUBLIC, "run_network_policy": NO_NETWORK})
+        code = ("import ctypes, os, signal, sys\n"
+                "unshare = ctypes.CDLL(None).unshare\n"
+                "for _ in range(int(sys.argv[1])):\n"
+                "    if os.fork() == 0:\n"
+                "        unshare(0x40000000)\n"
+                "        os.write(1, b'.')\n"
+                "        signal.pause()\n"
+                "signal.pause()\n")
+        flood = self.start_in(directory_of(made), sys.executable, "-I", "-c", code,
+                              str(self.COUNT), stdout=subprocess.PIPE)
+        for _ in range(self.COUNT):
+            self.assertEqual(flood.stdout.read(1), b".")
+        reply = self.daemon.phase(made["name"], "run", survivors="allow")
+        self.assertEqual(reply.status, 200, reply)
+        self.assertLess(reply["close_us"], 1.5e6)
+        if reply["close_us"] > 1e6:
+            self.assertEqual([w["code"] for w in reply["warnings"]], ["connections_open"])
 
 
 class Quotas(AgentTest):

@@ -2,6 +2,7 @@
 /* The second step of a switch: closing connections that the phase in force does not allow. */
 #include "host_internal.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 
 #include "base/clock.h"
@@ -80,7 +81,7 @@ static bool is_forbidden(void *userdata, const struct pg_socket *socket)
 	return !pg_addr_is_loopback(&socket->remote.addr);
 }
 
-static int run_pass(const struct pg_environment *environment, size_t *ret_closed,
+static int run_pass(const struct pg_environment *environment, uint64_t deadline, size_t *ret_closed,
 		    struct pg_error *err)
 {
 	pg_automembers struct pg_members members = {};
@@ -91,7 +92,18 @@ static int run_pass(const struct pg_environment *environment, size_t *ret_closed
 		return pg_fail_errno(err, error, "listing the processes of %s",
 				     environment->record.name);
 	return pg_members_close_sockets(&members, pg_kernel_mark_map_fd(environment->host->kernel),
-					is_forbidden, &closing, ret_closed, err);
+					is_forbidden, &closing, deadline, ret_closed, err);
+}
+
+/* What is left open sends nothing: the hooks judge each packet. */
+static void give_up(const struct pg_environment *environment, const struct pg_error *why)
+{
+	char text[PG_ERROR_TEXT + 128];
+
+	snprintf(text, sizeof(text),
+		 "connections of %s stay open, and what they send is denied: %s",
+		 environment->record.name, why->text);
+	pg_host_warn(environment->host, "connections_open", text);
 }
 
 int pg_environment_close_forbidden(struct pg_environment *environment,
@@ -109,8 +121,16 @@ int pg_environment_close_forbidden(struct pg_environment *environment,
 	}
 	while (closing.passes < PASSES_MAX) {
 		size_t closed = 0;
-		int error = run_pass(environment, &closed, err);
+		struct pg_error late = {};
+		int error = run_pass(environment, start + PG_MEMBERS_CLOSE_NS, &closed, &late);
 
+		if (error == -ETIMEDOUT) {
+			closing.closed += closed;
+			give_up(environment, &late);
+			break;
+		}
+		if (error && err)
+			*err = late;
 		if (error)
 			return pg_error_prefix(err, "closing what %s forbids",
 					       environment->record.name);

@@ -73,7 +73,8 @@ static int collect_remotes(void *userdata, pg_learned_use use, void *context, st
 		return pg_fail_errno(err, error, "listing the processes of %s",
 				     environment->record.name);
 	error = pg_members_close_sockets(&members, pg_kernel_mark_map_fd(environment->host->kernel),
-					 note_remote, &collecting, &closed, err);
+					 note_remote, &collecting,
+					 pg_monotonic_ns() + PG_MEMBERS_CLOSE_NS, &closed, err);
 	if (error)
 		return error;
 	if (collecting.error)

@@ -20,11 +20,13 @@
 #include "steps.h"
 
 /* A tenth of the idle time keeps the table close to what is alive at little cost. */
-#define AGING_PERIOD_S	 (PG_FLOW_IDLE_NS / PG_NSEC_PER_SEC / 10)
+#define AGING_PERIOD_S	    (PG_FLOW_IDLE_NS / PG_NSEC_PER_SEC / 10)
 /* Half of what an application may wait for the end of a connection that a switch has cut. */
-#define CLOSING_PAUSE_MS 50
+#define CLOSING_PAUSE_MS    50
+/* Of what passes take, that much longer something else is done. */
+#define CLOSING_PAUSE_SHARE 4
 /* Events handled in one call, so that the caller's own events get their turn. */
-#define EVENTS_MAX	 16
+#define EVENTS_MAX	    16
 
 int pg_host_add_source(struct pg_host *host, int fd, uint32_t events, struct pg_source *source,
 		       struct pg_error *err)
@@ -117,19 +119,32 @@ static struct pg_environment *find_stranded(const struct pg_host *host)
 	return NULL;
 }
 
+/* What one has taken adds up, also where several Environments' connections are stranded. */
+static void pause_closing(struct pg_host *host, uint64_t start)
+{
+	const uint64_t now = pg_monotonic_ns();
+
+	if (host->closing_next < now)
+		host->closing_next = now;
+	host->closing_next +=
+		CLOSING_PAUSE_MS * PG_NSEC_PER_MSEC + CLOSING_PAUSE_SHARE * (now - start);
+}
+
 /* One Environment a turn: the others' events are not kept waiting, and what fails for one does not
  * leave another's connections hanging. */
 static int close_stranded(struct pg_host *host, struct pg_error *err)
 {
 	struct pg_environment *environment = find_stranded(host);
 	struct pg_closing closing;
+	uint64_t start;
 	int error, failed = 0;
 
 	if (!environment)
 		return 0;
-	host->closed_at = pg_monotonic_ns();
 	environment->stranded = false;
+	start = pg_monotonic_ns();
 	error = pg_environment_close_forbidden(environment, &closing, err);
+	pause_closing(host, start);
 	if (!error)
 		pg_log_debug("closed %zu connections of %s that raced a switch", closing.closed,
 			     pg_environment_name(environment));
@@ -165,7 +180,7 @@ static void serve_dns(struct pg_host *host)
 static int process_events(void *userdata, struct pg_error *err)
 {
 	struct pg_host *host = userdata;
-	const uint64_t next = host->closed_at + CLOSING_PAUSE_MS * PG_NSEC_PER_MSEC;
+	const uint64_t next = host->closing_next;
 	const uint64_t now = pg_monotonic_ns();
 	int error = pg_events_process(host->kernel, err);
 

@@ -53,7 +53,7 @@ struct pg_host {
 	int interrupt_fd;	  /* readable: give up what takes long; -1: none; not owned */
 	int aging_fd, closing_fd; /* timers */
 	struct pg_source events, aging, closing;
-	uint64_t closed_at; /* when stranded connections were closed last */
+	uint64_t closing_next; /* not before then are stranded connections closed again */
 	/* The sources whose turn it is in pg_host_process(); one that is removed meanwhile is
 	 * NULL. */
 	struct pg_source **turn;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/vector.h"
 #include "cgroup.h"
 
@@ -122,12 +123,13 @@ static bool pass_on(void *userdata, const struct pg_socket *socket)
 }
 
 int pg_members_close_sockets(const struct pg_members *members, int mark_map_fd,
-			     pg_socket_judge judge, void *userdata, size_t *ret_closed,
-			     struct pg_error *err)
+			     pg_socket_judge judge, void *userdata, uint64_t deadline,
+			     size_t *ret_closed, struct pg_error *err)
 {
 	struct judging judging = {members, judge, userdata};
 	size_t closed = 0;
 
+	*ret_closed = 0;
 	for (size_t i = 0; i < members->namespace_count; i++) {
 		const struct pg_sockets_query query = {
 			.netns_fd = members->namespaces[i].fd,
@@ -140,9 +142,13 @@ int pg_members_close_sockets(const struct pg_members *members, int mark_map_fd,
 		int error = pg_sockets_close(&query, &here, err);
 
 		closed += here;
+		*ret_closed = closed;
 		if (error)
 			return error;
+		if (pg_monotonic_ns() > deadline && i + 1 < members->namespace_count)
+			return pg_fail(err, -ETIMEDOUT,
+				       "there was time for %zu of %zu network namespaces", i + 1,
+				       members->namespace_count);
 	}
-	*ret_closed = closed;
 	return 0;
 }

@@ -44,7 +44,12 @@ size_t pg_members_of(const struct pg_members *members, uint64_t cgroup_id);
 bool pg_members_have_cgroup(const struct pg_members *members, uint64_t cgroup_id);
 bool pg_members_have_namespace(const struct pg_members *members, ino_t inode);
 
-/* pg_sockets_close() in each of the namespaces; *ret_closed counts in all of them. */
+/* For a deadline: each namespace takes a look at all of the kernel's sockets, and a workload may
+ * make thousands. */
+#define PG_MEMBERS_CLOSE_NS (1 * PG_NSEC_PER_SEC)
+
+/* pg_sockets_close() in each of the namespaces; *ret_closed counts in all of them, also where it is
+ * given up at the deadline (pg_monotonic_ns()): -ETIMEDOUT. */
 int pg_members_close_sockets(const struct pg_members *members, int mark_map_fd,
-			     pg_socket_judge judge, void *userdata, size_t *ret_closed,
-			     struct pg_error *err) PG_MUST_CHECK;
+			     pg_socket_judge judge, void *userdata, uint64_t deadline,
+			     size_t *ret_closed, struct pg_error *err) PG_MUST_CHECK;
