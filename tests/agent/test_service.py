@@ -199,6 +199,23 @@ class Log(AgentTest):
         self.assertIn(f"in {self.daemon.pins}: end that one first", done.stderr)
 
 
+class Stop(AgentTest):
+    def test_who_is_in_line_is_answered(self):
+        """The agent has not even taken the connection when it is told to stop."""
+        self.addCleanup(self.daemon.start)
+        process = self.daemon.process
+        process.send_signal(signal.SIGSTOP)
+        line = [connect(self.daemon.socket, LIMIT) for _ in range(120)]
+        for one in line:
+            self.addCleanup(one.close)
+            one.sendall(b"GET /v1/capabilities HTTP/1.1\r\nHost: x\r\n\r\n")
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.wait(LIMIT), 0)
+        for one in line:
+            self.assertRegex(one.recv(65536), rb"^HTTP/1.1 (200|503) ")
+
+
 class Check(AgentTest):
     def test_what_is_missing(self):
         """Each without which nothing can be enforced, or the self-probe proves nothing."""

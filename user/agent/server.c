@@ -20,7 +20,9 @@
 #define NOTIFY_USEC 20000
 
 /* The end of the agent waits so long for clients that read the replies that are ready. */
-#define ANSWER_NS PG_NSEC_PER_SEC
+#define ANSWER_NS    PG_NSEC_PER_SEC
+/* As many as a full backlog takes. */
+#define LAST_BATCHES 10
 
 static void run(struct pg_server *server)
 {
@@ -212,10 +214,27 @@ static void answer_all(struct pg_server *server)
 	while (has_to_answer(server) && pg_monotonic_ns() < until);
 }
 
+/* A socket of ours ends with us: who is in line there is answered, too. In systemd's they wait for
+ * the next agent. */
+static void take_last(struct pg_server *server)
+{
+	if (!server->made)
+		return;
+	unlink(server->agent->config->socket);
+	server->made = false;
+	/* Some at a time; each has to be seen, and to be read. */
+	for (int i = 0; i < LAST_BATCHES; i++) {
+		pg_clients_accept(server);
+		MHD_run_wait(server->daemon, 0);
+	}
+}
+
 void pg_server_stop(struct pg_server *server)
 {
 	if (!server)
 		return;
+	if (server->daemon && server->listen_source)
+		take_last(server);
 	sd_event_source_disable_unref(server->listen_source);
 	sd_event_source_disable_unref(server->daemon_source);
 	sd_event_source_disable_unref(server->timeout_source);
