@@ -164,6 +164,15 @@ class Access(AgentTest):
                            "peer_refused")
         self.assertEqual(self.daemon.show(made["name"])["generation"], 1)
 
+    def test_inside_of_what_outlives_an_environment(self):
+        """It is denied everything, and does not make an Environment of itself."""
+        made = self.create({"network_policy": NO_NETWORK})
+        orphan = os.path.dirname(directory_of(made)) + "/orphan"
+        os.mkdir(orphan)
+        self.addCleanup(os.rmdir, orphan)
+        self.assertRefused(self.requests(self.inside(orphan), *self.all_calls(made["name"])),
+                           "peer_refused")
+
     def test_inside_of_a_member_that_was_there_before(self):
         cgroup = self.make_cgroup("m")
         made = self.create({"network_policy": NO_NETWORK}, members=[{"cgroup": cgroup}])

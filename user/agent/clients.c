@@ -57,8 +57,10 @@ bool pg_client_is_gone(const struct pg_client *client)
 	return poll(&ended, 1, 0) > 0;
 }
 
-/* Not in an Environment: one that could drive the agent would let itself out. */
-static int check_outside(const struct pg_caller *caller, struct pg_error *err)
+/* Not in an Environment: one that could drive the agent would let itself out. Nor where
+ * Environments are made: what outlives one is denied everything there. */
+static int check_outside(const struct pg_agent *agent, const struct pg_caller *caller,
+			 struct pg_error *err)
 {
 	pg_autofree char *cgroup = NULL;
 	pg_autoclose int records = -1;
@@ -69,6 +71,9 @@ static int check_outside(const struct pg_caller *caller, struct pg_error *err)
 	/* As a path is shown that is not below the root of this cgroup namespace. */
 	if (strncmp(cgroup, "/..", 3) == 0)
 		return pg_fail(err, -EPERM, "the cgroup of process %d is out of the agent's sight",
+			       caller->pid);
+	if (*cgroup == '/' && pg_record_is_within(cgroup + 1, agent->config->parent))
+		return pg_fail(err, -EPERM, "process %d is below the agent's cgroup_parent",
 			       caller->pid);
 	records = open(PG_RECORD_ROOT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (records < 0 && errno == ENOENT)
@@ -92,7 +97,7 @@ int pg_client_authorise(const struct pg_agent *agent, const struct pg_caller *ca
 
 	*ret_code = PG_API_PEER_REFUSED;
 	if (!error)
-		error = check_outside(caller, err);
+		error = check_outside(agent, caller, err);
 	if (is_shortage(error))
 		*ret_code = PG_API_OUT_OF_MEMORY;
 	if (error)
