@@ -268,6 +268,14 @@ class Docker(AgentTest):
         made = self.attach(name, policy=policy)
         self.assert_confined(name)
 
+    def test_hosts_written_at_once(self):
+        """By the container's first instruction: before the runtime says when it was started."""
+        write = f"echo {D4} forged.test >>/etc/hosts; exec sleep 1000"
+        for network in ("bridge", self.network("hosts")):
+            name, _ = self.container("--network", network, words=("/bin/sh", "-c", write))
+            self.attach(name, policy={"network_policy": allowlist("forged.test", A4)})
+            self.assert_confined(name)
+
     def test_hosts_of_the_gateway(self):
         """Its address is known from the file alone, which is used as long as it is unchanged."""
         policy = {"network_policy": allowlist("host.test")}

@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "dns/resolv_conf.h"
 
 /* A container's names are a few lines; one that is larger was not written by a runtime. */
@@ -76,12 +78,52 @@ void pg_containers_resolvers(struct pg_agent *agent, const struct pg_member_list
 	*ret_count = count;
 }
 
-static bool is_as_started(const struct stat *file, uint64_t started)
+#define START_TIME_FIELD 22 /* of /proc/PID/stat, the first behind the command is 3 */
+
+/* In clock ticks since boot; false: it has ended. */
+static bool read_start(pid_t pid, uint64_t *ret_ticks)
+{
+	pg_autofree char *text = NULL;
+	struct pg_error unused = {};
+	char path[32], *at;
+	size_t size;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (pg_file_read(path, 4096, &text, &size, &unused) < 0)
+		return false;
+	/* The command's name may have anything in it, also a parenthesis. */
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < START_TIME_FIELD; field++)
+		at = strchr(at + 1, ' ');
+	if (!at)
+		return false;
+	*ret_ticks = strtoull(at, NULL, 10);
+	return true;
+}
+
+/*
+ * When nothing of the container's had run yet. What the runtime says is too late: the container may
+ * have run for milliseconds by then. Its first process was begun by the runtime. But that is told
+ * by a clock that stands still when the other one is set.
+ */
+static uint64_t start_of(const struct pg_container *container)
+{
+	const uint64_t boot = pg_clock_ns(CLOCK_REALTIME) - pg_boottime_ns();
+	uint64_t ticks, begun;
+
+	if (!read_start(container->pid, &ticks))
+		return 0;
+	begun = boot + ticks * (PG_NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK));
+	return begun < container->started ? begun : container->started;
+}
+
+static bool is_as_started(const struct stat *file, const struct pg_container *container)
 {
 	const uint64_t changed =
 		(uint64_t)file->st_ctim.tv_sec * PG_NSEC_PER_SEC + (uint64_t)file->st_ctim.tv_nsec;
 
-	return S_ISREG(file->st_mode) && changed <= started && file->st_size <= HOSTS_MAX;
+	return S_ISREG(file->st_mode) && changed <= start_of(container) &&
+	       file->st_size <= HOSTS_MAX;
 }
 
 static int append(int to, int from, const char *path, struct pg_error *err)
@@ -136,7 +178,7 @@ static int add_hosts(struct pg_agent *agent, const struct pg_container *containe
 		*hosts = memfd_create("phasegate-hosts", MFD_CLOEXEC);
 	if (*hosts < 0)
 		return pg_fail_errno(err, -errno, "cannot copy %s", container->hosts);
-	if (fd < 0 || fstat(fd, &file) || !is_as_started(&file, container->started))
+	if (fd < 0 || fstat(fd, &file) || !is_as_started(&file, container))
 		return add_extra_hosts(agent, container, *hosts, err);
 	return append(*hosts, fd, container->hosts, err);
 }
