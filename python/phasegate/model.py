@@ -175,6 +175,7 @@ class Member:
     container_id: Optional[str] = None
     runtime: Optional[str] = None
     network: Optional[ContainerNetwork] = None
+    gone: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -112,9 +112,20 @@ class Anew(AgentTest):
         self.assertEqual(self.daemon.phase(self.made["name"], "run").status, 200)
 
     def test_one_that_is_gone(self):
-        """It is no reason to refuse anything."""
+        """It is no reason to refuse anything, and seen."""
+        name = self.made["name"]
         os.rmdir(cgroups.path_of(self.cgroups[1]))
-        self.assertEqual(self.daemon.phase(self.made["name"], "run").status, 200)
+        self.assertEqual(self.daemon.phase(name, "run").status, 200)
+        self.assertEqual([member.get("gone") for member in self.daemon.show(name)["members"]],
+                         [None, True])
+        os.rmdir(cgroups.path_of(self.cgroups[0]))
+        reply = self.daemon.call("POST", f"/v1/environments/{name}/verify", {})
+        self.assertCode(reply, "member_not_found", self.cgroups[0])
+        self.assertEqual(reply["object"], name)
+        os.mkdir(cgroups.path_of(self.cgroups[0]))
+        self.assert_told("confined")
+        self.assertEqual([member.get("gone") for member in self.daemon.show(name)["members"]],
+                         [None, True])
 
 
 if __name__ == "__main__":

@@ -153,6 +153,13 @@ static void start(struct pg_agent *agent, const struct pg_request *request,
 	struct pg_error err = {};
 	int error;
 
+	if (pg_environment_member_gone(managed->environment, 0)) {
+		pg_reply_error(reply, PG_API_MEMBER_NOT_FOUND, request->name,
+			       "start it again, or destroy the Environment",
+			       "the member %s is gone, so there is nothing to try it from",
+			       pg_environment_member(managed->environment, 0));
+		return;
+	}
 	if (read_targets(agent, request, managed, targets, reply) < 0)
 		return;
 	error = pg_verification_start(agent, managed, targets, request->resume, &err);

@@ -21,6 +21,8 @@ static void write_members(const struct pg_managed *managed, struct pg_json_write
 		pg_json_write_number(json, "id", pg_environment_member_id(managed->environment, i));
 		if (length > 0)
 			fprintf(json->out, ",%.*s", (int)length, source);
+		if (pg_environment_member_gone(managed->environment, i))
+			pg_json_write_bool(json, "gone", true);
 		pg_json_write_close(json, '}');
 		source += length + (source[length] == '\n');
 	}
