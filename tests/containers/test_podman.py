@@ -74,6 +74,17 @@ class Podman(AgentTest):
             self.assert_confined(name)
             self.assertEqual(self.daemon.destroy(made["name"], "release").status, 200)
 
+    def test_hosts_written_at_once(self):
+        """By the container's first instruction, and what is left of that when it starts again."""
+        code = f"echo {D4} forged.test >>/etc/hosts; exec sleep 1000"
+        name, _ = self.container(words=("/bin/sh", "-c", code))
+        for again in (False, True):
+            if again:
+                self.podman.call("restart", "--time", "0", name)
+            made = self.attach(name, policy={"network_policy": allowlist("forged.test", A4)})
+            self.assert_confined(name)
+            self.daemon.destroy(made["name"], "release")
+
     def test_networks(self):
         """One that is the host's, one that is another container's, and none."""
         owner, _ = self.container()
