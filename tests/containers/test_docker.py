@@ -42,7 +42,7 @@ class Docker(AgentTest):
         cls.docker.start(cls.lab)
 
     def container(self, *options, **more):
-        name, identity = self.docker.run(*options, **more)
+        name, identity = self.docker.run("--cap-drop", "NET_RAW", *options, **more)
         self.addCleanup(self.docker.remove, name)
         return name, identity
 
@@ -303,12 +303,19 @@ class Docker(AgentTest):
                          [{"variable": "HTTPS_PROXY", "value": "http://proxy.test:3128"}])
         shown = subprocess.run([BINARY, "env", "show", made["name"], "--socket",
                                 self.daemon.socket], capture_output=True, text=True, check=True)
-        for text in ("  network       bridge bridge", "  blocks        the container has no IPv6",
+        for text in ("  network       bridge\n", "  blocks        the container has no IPv6",
                      "  proxy         HTTPS_PROXY=http://proxy.test:3128"):
             self.assertIn(text, shown.stdout)
         self.assertIn("proxy_resolves_names", shown.stderr)
         self.assertNotIn("secret", str(made))
         self.assertNotIn("secret", self.daemon.output)
+
+    def test_packet_sockets(self):
+        """Docker allows them unless it is told not to; no hook sees what they send."""
+        for options, count in (((), 1), (("--cap-drop", "NET_RAW"), 0), (("--cap-drop", "ALL"), 0)):
+            name, _ = self.docker.run(*options)
+            self.addCleanup(self.docker.remove, name)
+            self.assertEqual(len(self.warnings(self.attach(name), "container_net_raw")), count)
 
     def test_privileged(self):
         try:

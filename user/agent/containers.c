@@ -112,7 +112,8 @@ static bool cut_after_id(char *path, const char *id)
 	return false;
 }
 
-static bool read_net_admin(const struct pg_caller *process)
+/* What the process, or one that it executes, may ever have. */
+static uint64_t read_capabilities(const struct pg_caller *process)
 {
 	pg_autofree char *text = NULL;
 	struct pg_error unused = {};
@@ -120,9 +121,9 @@ static bool read_net_admin(const struct pg_caller *process)
 	size_t size;
 
 	if (pg_file_read_at(process->proc_fd, "status", 65536, &text, &size, &unused) < 0)
-		return true;
+		return UINT64_MAX;
 	line = strstr(text, "\nCapBnd:");
-	return !line || (strtoull(line + strlen("\nCapBnd:"), NULL, 16) >> CAP_NET_ADMIN & 1);
+	return line ? strtoull(line + strlen("\nCapBnd:"), NULL, 16) : UINT64_MAX;
 }
 
 /* Without the container's id in its name only what is there tells whose a cgroup is. */
@@ -150,6 +151,7 @@ static int find_cgroup(const struct pg_agent *agent, const struct pg_runtimes *r
 	PG_CLEANUP(pg_caller_clear) struct pg_caller process;
 	pg_autofree char *path = NULL;
 	struct pg_error err = {};
+	uint64_t capabilities;
 	bool named;
 	int error = pg_caller_of_pid(container->pid, &process, &err);
 
@@ -164,7 +166,9 @@ static int find_cgroup(const struct pg_agent *agent, const struct pg_runtimes *r
 	if (strcmp(path, "/") == 0)
 		return pg_reply_error(reply, PG_API_CONTAINER_UNSUPPORTED, object, NULL,
 				      "the container %s has no cgroup of its own", container->name);
-	member->net_admin = read_net_admin(&process);
+	capabilities = read_capabilities(&process);
+	member->net_admin = capabilities >> CAP_NET_ADMIN & 1;
+	member->net_raw = capabilities >> CAP_NET_RAW & 1;
 	named = cut_after_id(path, container->id);
 	if (!named) {
 		error = check_still(runtimes, container, object, reply);
