@@ -9,8 +9,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/nsfs.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
@@ -144,6 +146,19 @@ static int open_listener(struct pg_site *site, bool ipv6_required, struct pg_err
 	return 0;
 }
 
+/*
+ * Whether the namespace was made by root of the host, as runtimes do: in one that a process made in
+ * a user namespace of its own, that process answers at every address there is.
+ */
+static bool is_made_by_root(int netns_fd)
+{
+	pg_autoclose int user_fd = ioctl(netns_fd, NS_GET_USERNS);
+	struct stat own, its;
+
+	return user_fd >= 0 && !fstat(user_fd, &its) && !stat("/proc/self/ns/user", &own) &&
+	       own.st_dev == its.st_dev && own.st_ino == its.st_ino;
+}
+
 static int add_site(struct pg_dns *dns, int netns_fd, struct pg_site **ret_site,
 		    struct pg_error *err)
 {
@@ -163,7 +178,7 @@ static int add_site(struct pg_dns *dns, int netns_fd, struct pg_site **ret_site,
 	site->netns_fd = fcntl(netns_fd, F_DUPFD_CLOEXEC, 0);
 	if (site->netns_fd < 0 || fstat(site->netns_fd, &status))
 		error = pg_fail_errno(err, -errno, "keeping a network namespace open");
-	else if (settings->own_resolver_count)
+	else if (settings->own_resolver_count && is_made_by_root(site->netns_fd))
 		error = pg_resolver_add_upstream(dns->resolver, settings->own_resolvers,
 						 settings->own_resolver_count, site->netns_fd,
 						 &site->own_upstream, err);
