@@ -14,11 +14,13 @@ from phasegate import PUBLIC, Run, allowlist, policy
 
 NAME, LOCAL_SERVER = "slow.example.com", "127.0.0.53"
 DELAY_S = 1.5
+TRIES = 3  # a busy machine can take longer than that to forge
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # argv: the nameserver, and the port of a socket that is connected to it and not Phasegate's. Asks,
 # and while the answer is awaited sends in the nameserver's name to the one that waits for it, and
-# to the other socket. Prints errno for each form. argv[4]: of whom to ask; "": somebody else does.
+# to the other socket. Prints errno for each form, and whether the answer was still awaited then.
+# argv[4]: of whom to ask; "": somebody else does.
 FORGE = """
 import errno, json, socket, struct, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -99,6 +101,7 @@ result = {"found": bool(found)}
 if found:
     result["forged"] = {form.__name__: attempt(form, *found) for form in forms}
     result["other"] = {form.__name__: attempt(form, found[0], other) for form in forms}
+    result["still"] = waiting() == found
 if sys.argv[4]:
     result["addresses"] = [socket.inet_ntoa(record.data)
                            for record in dnsmessage.read_records(asking.recv(4096))[1]]
@@ -173,13 +176,17 @@ class NameserversName(DnsTest):
             self.nameserver((server,)).rule(
                 NAME, lambda *_: Reply(records=(a(NAME, A4),), delay=DELAY_S))
         other = self.other(server, own)
-        run = Run(self.lab, "--policy", text, "--resolver", server, "--", PYTHON, "-c", FORGE, HERE,
-                  server, str(other.getsockname()[1]), asked)
-        self.addCleanup(run.close)
-        status, output = run.finish()
-        self.assertEqual(status, 0, run.stderr)
-        result = json.loads(output)
-        self.assertTrue(result["found"], result)
+        for _ in range(TRIES):
+            run = Run(self.lab, "--policy", text, "--resolver", server, "--", PYTHON, "-c", FORGE,
+                      HERE, server, str(other.getsockname()[1]), asked)
+            self.addCleanup(run.close)
+            status, output = run.finish()
+            self.assertEqual(status, 0, run.stderr)
+            result = json.loads(output)
+            self.assertTrue(result["found"], result)
+            if result["still"]:
+                break
+        self.assertTrue(result["still"], "the answer came before all was forged")
         self.assertEqual(set(result["forged"].values()), {"EPERM"}, result)
         self.assertEqual(result["addresses"], [A4])
         return result["other"], other
