@@ -56,7 +56,7 @@ class Many(AgentTest):
         left["cgroups"] = [name for name in left["cgroups"] if not name.startswith("cgroup.")
                            and os.path.isdir(os.path.join(parent, name))]
         for kind, root in (("records", "/run/phasegate"), ("pins", PINS)):
-            left[kind] = [name for name in os.listdir(root)
+            left[kind] = [name for name in (os.listdir(root) if os.path.isdir(root) else [])
                           if name.startswith(f"pgt-many-{os.getpid()}-")]
         for path in sorted(glob.glob(f"{self.daemon.pins}/+maps-*/*")):
             shown = self.bpftool("map", "show", "pinned", path)
