@@ -400,7 +400,8 @@ class Namespaces(AgentTest):
 
 
 class Quotas(AgentTest):
-    SETTINGS = {"environments_per_user": 2, "entries_per_user": 100, "group": GROUP.gr_name}
+    SETTINGS = {"environments_per_user": 2, "members_per_user": 4, "entries_per_user": 100,
+                "group": GROUP.gr_name}
 
     def test_environments(self):
         for _ in range(2):
@@ -410,6 +411,16 @@ class Quotas(AgentTest):
         self.create()
         limits = self.daemon.call("GET", "/v1/capabilities")["limits"]
         self.assertEqual(limits["environments_per_user"], 2)
+
+    def test_members(self):
+        """Each costs descriptors, of which the others need some."""
+        cgroups = [{"cgroup": self.make_cgroup(f"m{i}")} for i in range(4)]
+        made = self.create(members=cgroups[:3])
+        self.assertCode(self.daemon.create(self.name(), policy={}, members=cgroups[2:]),
+                        "quota_exceeded", "5 members")
+        self.create(members=cgroups[3:])
+        self.daemon.destroy(made["name"])
+        self.create(members=cgroups[:3])
 
     def test_entries(self):
         def policy(count):

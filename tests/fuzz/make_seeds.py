@@ -72,7 +72,7 @@ def config(_):
         "docker_socket": "/a", "podman_socket": "/b", "containerd_state": "/c",
         "never_allow": ["169.254.169.254", "10.0.0.0/8", "fd00::/8"], "host_ports": [443, 65535],
         "resolvers": ["192.0.2.1", "[2001:db8::1]:5353"], "clients_per_user": 1,
-        "environments_per_user": 4095, "entries_per_user": 0}
+        "environments_per_user": 4095, "members_per_user": 1, "entries_per_user": 0}
     yield b"c" + json.dumps(whole).encode()
     for field, value in whole.items():
         yield b"c" + json.dumps({field: value}).encode()

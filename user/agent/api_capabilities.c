@@ -54,6 +54,7 @@ static void write_limits(struct pg_json_writer *json, const struct pg_config *co
 	pg_json_write_number(json, "environments", PG_ENVIRONMENTS_MAX);
 	pg_json_write_number(json, "environments_per_user", config->environments_per_user);
 	pg_json_write_number(json, "members", PG_MEMBERS_MAX);
+	pg_json_write_number(json, "members_per_user", config->members_per_user);
 	pg_json_write_number(json, "entries", PG_POLICY_ENTRIES_MAX);
 	pg_json_write_number(json, "policy_octets", PG_POLICY_DOCUMENT_MAX);
 	pg_json_write_number(json, "request_octets", PG_REQUEST_MAX);

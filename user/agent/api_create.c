@@ -284,6 +284,14 @@ static void create(struct pg_agent *agent, const struct pg_request *request,
 	answer(PG_TAKE_PTR(creation->managed), 201, reply);
 }
 
+/* Without any it gets a cgroup of its own. */
+static size_t count_members(const struct pg_create_request *wanted)
+{
+	const size_t count = wanted->members ? pg_json_count(wanted->members) : 0;
+
+	return count ? count : 1;
+}
+
 /* Whether there is nothing that stands against it, as far as the agent knows. */
 static bool may_go_on(struct pg_agent *agent, const struct pg_request *request,
 		      const struct creation *creation, struct pg_reply *reply)
@@ -297,7 +305,9 @@ static bool may_go_on(struct pg_agent *agent, const struct pg_request *request,
 		pg_policy_input_refuse(&wanted->input, reply);
 	else
 		return pg_quota_check(agent, request->caller->uid, NULL, wanted->input.policy,
-				      wanted->name, reply) == 0;
+				      wanted->name, reply) == 0 &&
+		       pg_quota_check_members(agent, request->caller->uid, count_members(wanted),
+					      wanted->name, reply) == 0;
 	return false;
 }
 
@@ -348,10 +358,7 @@ static void go_on(struct pg_agent *agent, const struct pg_request *request, stru
 static int check_descriptors(const struct pg_agent *agent, const struct creation *creation,
 			     struct pg_reply *reply)
 {
-	const struct pg_json_value *members = creation->wanted.members;
-	const size_t count = members ? pg_json_count(members) : 0;
-
-	return pg_descriptors_check(agent, PG_DESCRIPTORS_TO_MAKE(count ? count : 1),
+	return pg_descriptors_check(agent, PG_DESCRIPTORS_TO_MAKE(count_members(&creation->wanted)),
 				    creation->wanted.name, reply);
 }
 

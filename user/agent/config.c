@@ -22,7 +22,7 @@ struct settings {
 	const char *socket, *pins, *cgroup_parent, *group, *log_level;
 	const char *docker_socket, *podman_socket, *containerd_state;
 	const struct pg_json_value *never_allow, *host_ports, *resolvers;
-	uint64_t clients_per_user, environments_per_user, entries_per_user;
+	uint64_t clients_per_user, environments_per_user, members_per_user, entries_per_user;
 };
 
 static const struct pg_json_field fields[] = {
@@ -40,6 +40,8 @@ static const struct pg_json_field fields[] = {
 	PG_JSON_FIELD(struct settings, clients_per_user, PG_JSON_NUMBER, .max = PG_CLIENTS_MAX),
 	PG_JSON_FIELD(struct settings, environments_per_user, PG_JSON_NUMBER,
 		      .max = PG_ENVIRONMENTS_MAX),
+	PG_JSON_FIELD(struct settings, members_per_user, PG_JSON_NUMBER,
+		      .max = PG_ENVIRONMENTS_MAX * PG_MEMBERS_MAX),
 	PG_JSON_FIELD(struct settings, entries_per_user, PG_JSON_NUMBER,
 		      .max = PG_ENTRIES_USER_MAX),
 };
@@ -57,6 +59,7 @@ int pg_config_init(struct pg_config *config, struct pg_error *err)
 	*config = (struct pg_config){.log_level = PG_LOG_INFO,
 				     .clients_per_user = PG_CLIENTS_USER,
 				     .environments_per_user = PG_ENVIRONMENTS_USER,
+				     .members_per_user = PG_MEMBERS_USER,
 				     .entries_per_user = PG_ENTRIES_USER};
 	config->socket = strdup(PG_AGENT_SOCKET);
 	config->pins = strdup(PG_PINS_DEFAULT);
@@ -262,13 +265,16 @@ static int read_runtimes(struct pg_config *config, const struct settings *settin
 static int read_limits(struct pg_config *config, const struct settings *settings,
 		       struct pg_json_problem *problem)
 {
-	if (!settings->clients_per_user || !settings->environments_per_user)
-		return pg_json_fail(problem,
-				    settings->clients_per_user ? "/environments_per_user"
-							       : "/clients_per_user",
-				    NULL, "at least 1 is needed");
+	const char *none = !settings->clients_per_user	      ? "/clients_per_user"
+			   : !settings->environments_per_user ? "/environments_per_user"
+			   : !settings->members_per_user      ? "/members_per_user"
+							      : NULL;
+
+	if (none)
+		return pg_json_fail(problem, none, NULL, "at least 1 is needed");
 	config->clients_per_user = settings->clients_per_user;
 	config->environments_per_user = settings->environments_per_user;
+	config->members_per_user = settings->members_per_user;
 	config->entries_per_user = settings->entries_per_user;
 	return 0;
 }
@@ -319,6 +325,7 @@ int pg_config_parse(struct pg_config *config, const char *name, const char *text
 	struct pg_json_problem problem = {};
 	struct settings settings = {.clients_per_user = config->clients_per_user,
 				    .environments_per_user = config->environments_per_user,
+				    .members_per_user = config->members_per_user,
 				    .entries_per_user = config->entries_per_user};
 	int error = pg_json_parse(text, size, &limits, &json, &problem);
 

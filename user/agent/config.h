@@ -41,7 +41,7 @@ struct pg_config {
 	struct pg_endpoint resolvers[PG_NAMESERVERS_MAX];
 	size_t resolver_count;
 	/* Of one user each (limits.h). */
-	size_t clients_per_user, environments_per_user, entries_per_user;
+	size_t clients_per_user, environments_per_user, members_per_user, entries_per_user;
 };
 
 /* The settings if nothing is said. -ENOMEM. */

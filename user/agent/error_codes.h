@@ -70,7 +70,7 @@
 	X(TOO_MANY_ENVIRONMENTS, 503, "too_many_environments", "destroy one that is not needed") \
 	X(QUOTA_EXCEEDED, 503, "quota_exceeded", \
 	  "destroy Environments that are not needed, or let the operator raise " \
-	  "environments_per_user or entries_per_user of the agent's settings") \
+	  "environments_per_user, members_per_user or entries_per_user of its settings") \
 	X(TOO_MANY_CLIENTS, 503, "too_many_clients", "close connections, wait and try again") \
 	X(BUSY, 503, "busy", \
 	  "nothing was done; wait and try again, or end what the message names") \

@@ -10,6 +10,8 @@
 /* Environments at once: indices of the kernel's states, of which 0 is never used. */
 #define PG_ENVIRONMENTS_MAX  (PG_ENVIRONMENT_MAX - 1)
 #define PG_ENVIRONMENTS_USER 2048
+/* Of all Environments of one user: each takes some twenty of the agent's descriptors. */
+#define PG_MEMBERS_USER	     8192
 /* Entries of all policies of a user, each in some 100 octets here and in the kernel: 1.6 GB. */
 #define PG_ENTRIES_USER	     16000000
 #define PG_ENTRIES_USER_MAX  (4096UL * 1000 * 1000)

@@ -45,3 +45,20 @@ int pg_quota_check(const struct pg_agent *agent, uid_t uid, const struct pg_mana
 				      uid, entries, config->entries_per_user);
 	return 0;
 }
+
+int pg_quota_check_members(const struct pg_agent *agent, uid_t uid, size_t count, const char *name,
+			   struct pg_reply *reply)
+{
+	const size_t max = agent->config->members_per_user;
+	const struct pg_managed *managed;
+
+	LIST_FOREACH (managed, &agent->environments, link)
+		if (pg_environment_owner(managed->environment) == uid)
+			count += pg_environment_member_count(managed->environment);
+	if (count <= max)
+		return 0;
+	return pg_reply_error(reply, PG_API_QUOTA_EXCEEDED, name, NULL,
+			      "the Environments of user %u would have %zu members, and may have %zu"
+			      " together",
+			      uid, count, max);
+}

@@ -11,3 +11,7 @@
 int pg_quota_check(const struct pg_agent *agent, uid_t uid, const struct pg_managed *instead,
 		   const struct pg_policy *policy, const char *name,
 		   struct pg_reply *reply) PG_MUST_CHECK;
+
+/* Whether the user may have that many members more. */
+int pg_quota_check_members(const struct pg_agent *agent, uid_t uid, size_t count, const char *name,
+			   struct pg_reply *reply) PG_MUST_CHECK;
