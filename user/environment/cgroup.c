@@ -63,7 +63,12 @@ static int read_event(int cgroup_fd, const char *event, bool *ret_set, struct pg
 
 int pg_cgroup_populated(int cgroup_fd, bool *ret_populated, struct pg_error *err)
 {
-	return read_event(cgroup_fd, "populated 1", ret_populated, err);
+	const int error = read_event(cgroup_fd, "populated 1", ret_populated, err);
+
+	if (!pg_cgroup_is_gone(error))
+		return error;
+	*ret_populated = false;
+	return 0;
 }
 
 int pg_cgroup_frozen(int cgroup_fd, bool *ret_frozen, struct pg_error *err)
@@ -228,7 +233,7 @@ int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed, s
 	bool populated;
 	int error, walked = 0;
 
-	if (events_fd < 0)
+	if (events_fd < 0 && !pg_cgroup_is_gone(-errno))
 		return pg_fail_errno(err, -errno, "opening cgroup.events");
 	for (int wait_ms = 1;; wait_ms = wait_ms < 50 ? wait_ms * 2 : 50) {
 		error = pg_cgroup_populated(cgroup_fd, &populated, err);

@@ -16,7 +16,7 @@ int pg_cgroup_id(int cgroup_fd, uint64_t *ret_id, struct pg_error *err) PG_MUST_
 /* Opens a cgroup directory below dir_fd. */
 int pg_cgroup_open(int dir_fd, const char *path, int *ret_fd, struct pg_error *err) PG_MUST_CHECK;
 
-/* Whether any process is in the cgroup or below it. */
+/* Whether any process is in the cgroup or below it; in one that is gone there is none. */
 int pg_cgroup_populated(int cgroup_fd, bool *ret_populated, struct pg_error *err) PG_MUST_CHECK;
 
 /* Whether every process of it is frozen. */
@@ -42,7 +42,8 @@ int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count,
 
 /*
  * Kills every process of the subtree, those that fork meanwhile too, and waits until none is left.
- * *ret_killed, if not NULL, counts the processes seen. -ETIMEDOUT after timeout_ms.
+ * *ret_killed, if not NULL, counts the processes seen. -ETIMEDOUT after timeout_ms. The runtime may
+ * remove the cgroup meanwhile.
  */
 #define PG_CGROUP_KILL_MS 10000
 int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed,
