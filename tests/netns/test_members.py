@@ -9,8 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
+import unittest
 
 import cgroups
+import steps
 from harness import main
 from keeper import PARENT, PINS, isolate
 from lab import A4, A6, B4, CLIENT4, D4
@@ -200,6 +202,7 @@ class Members(AdoptTest):
             self.assert_connects(client, A6)
             self.assert_denied_name(client, "secret.example.net")
 
+    @unittest.skipUnless(steps.AVAILABLE, "built without PHASEGATE_TEST_HOOKS")
     def test_nothing_is_remembered(self):
         """Of one whose owner is killed when nothing but the kernel's tables knows of it."""
         members = self.members("first", "second")
