@@ -65,7 +65,8 @@ static void report(struct pg_agent *agent, uid_t owner, const char *name, const 
 {
 	struct pg_json_writer json;
 
-	pg_log_info("%s: destroyed, processes: %s", name, processes);
+	pg_log_info("%s: destroyed%s%s", name, strcmp(processes, "refuse") ? ", processes: " : "",
+		    strcmp(processes, "refuse") ? processes : "");
 	if (!pg_agent_open_event(agent, &json, "destroyed", name))
 		return;
 	pg_json_write_string(&json, "processes", processes);
