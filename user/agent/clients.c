@@ -127,6 +127,14 @@ static void refuse(struct pg_client *client, enum pg_api_error code, const char 
 		 (int)sizeof(client->refusal_text) - 1, text);
 }
 
+/* What it has sent has not been looked at yet: it may be a whole request. */
+static bool has_asked(const struct pg_client *client)
+{
+	struct pollfd unread = {.fd = client->fd, .events = POLLIN | POLLRDHUP};
+
+	return poll(&unread, 1, 0) > 0 && !(unread.revents & ~POLLIN);
+}
+
 /* The connection that has been idle for longest makes room, if there is one of that user (-1: of
  * anybody). */
 static bool make_room(struct pg_server *server, uid_t uid)
@@ -135,7 +143,7 @@ static bool make_room(struct pg_server *server, uid_t uid)
 
 	TAILQ_FOREACH (client, &server->clients, link) {
 		if (client->state != PG_CLIENT_RECEIVING || client->shut || client->refused ||
-		    (uid != (uid_t)-1 && client->caller.uid != uid))
+		    (uid != (uid_t)-1 && client->caller.uid != uid) || has_asked(client))
 			continue;
 		shut(client);
 		return true;
