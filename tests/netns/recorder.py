@@ -189,13 +189,17 @@ class Capture:
         self.lost = 0
         lab.stack.callback(self._socket.close)
 
-    def drain(self):
-        """Packets since the last call; those that come during this one are the next one's."""
+    def came(self):
+        """How many frames can be read since the last call."""
         came, lost = struct.unpack(
             "II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
         self.lost += lost
+        return came - lost
+
+    def drain(self):
+        """Packets since the last call; those that come during this one are the next one's."""
         packets = []
-        for _ in range(came - lost):
+        for _ in range(self.came()):
             frame, where = self._socket.recvfrom(65536)
             if where[2] != socket.PACKET_OUTGOING:
                 packet = parse(frame)
