@@ -66,6 +66,12 @@ static void remove_from_environments(const struct pg_addresses *addresses,
 		pg_own_remove(addresses->host->kernel, environment->header.env_id, addr);
 }
 
+static bool is_same(const struct network *a, const struct network *b)
+{
+	return !pg_prefix_compare(&a->prefix, &b->prefix) &&
+	       !pg_addr_compare(&a->broadcast, &b->broadcast);
+}
+
 static struct pg_addr *find_in(struct pg_addr *items, size_t count, const struct pg_addr *addr)
 {
 	for (size_t i = 0; i < count; i++)
@@ -91,7 +97,7 @@ static void add(struct pg_addresses *addresses, const struct pg_addr *addr,
 	if (found) {
 		struct network *old = &addresses->networks[found - addresses->items];
 
-		addresses->changed |= memcmp(old, network, sizeof(*old)) != 0;
+		addresses->changed |= !is_same(old, network);
 		*old = *network;
 		return;
 	}
