@@ -94,25 +94,13 @@ static void write_counters(const struct pg_environment *environment, struct pg_j
 	pg_json_write_close(json, '}');
 }
 
-/* X(field of struct pg_resolver_stats) */
-#define DNS_COUNTS(X) \
-	X(queries) \
-	X(answered) \
-	X(denied) \
-	X(malformed) \
-	X(failed) \
-	X(overload) \
-	X(cancelled) \
-	X(cached) \
-	X(upstream)
-
 static void write_dns(const struct pg_environment *environment, struct pg_json_writer *json)
 {
 	const struct pg_resolver_stats stats = pg_environment_dns_stats(environment);
 
 	pg_json_write_open(json, "dns", '{');
 #define PG_X(field) pg_json_write_number(json, #field, stats.field);
-	DNS_COUNTS(PG_X)
+	PG_RESOLVER_STATS(PG_X)
 #undef PG_X
 	pg_json_write_number(json, "unreported", pg_environment_refusals_unreported(environment));
 	pg_json_write_close(json, '}');

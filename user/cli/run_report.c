@@ -114,18 +114,6 @@ int run_counts_read(const struct pg_environment *environment, struct run_counts 
 	return pg_environment_counters(environment, &ret_counts->hooks, err);
 }
 
-/* X(field of struct pg_resolver_stats) */
-#define DNS_COUNTS(X) \
-	X(queries) \
-	X(answered) \
-	X(denied) \
-	X(malformed) \
-	X(failed) \
-	X(overload) \
-	X(cancelled) \
-	X(cached) \
-	X(upstream)
-
 static void print_dns_json(const struct pg_resolver_stats *before,
 			   const struct pg_resolver_stats *after)
 {
@@ -135,7 +123,7 @@ static void print_dns_json(const struct pg_resolver_stats *before,
 #define PG_X(field) \
 	fprintf(stderr, "%s\"" #field "\":%" PRIu64, separator, after->field - before->field); \
 	separator = ",";
-	DNS_COUNTS(PG_X)
+	PG_RESOLVER_STATS(PG_X)
 #undef PG_X
 	fputs("}", stderr);
 }

@@ -94,18 +94,33 @@ struct pg_resolver_hooks {
 	void *userdata;
 };
 
-/* Since the start. Each query is in exactly one of the fields from "answered" on, in the end. */
+/*
+ * X(field): what is counted, since the start. Each query is in exactly one of those from "answered"
+ * to "cancelled" in the end:
+ *   answered   with an answer, or with NODATA or NXDOMAIN of the upstream
+ *   denied     name or type
+ *   failed     upstream failed, or the commit did
+ *   overload   over one of the limits above, or over a wildcard's budget
+ *   cancelled  whoever asked has gone
+ * Of those answered or failed:
+ *   cached     without asking upstream
+ *   upstream   questions sent upstream, repeats and chases included
+ */
+#define PG_RESOLVER_STATS(X) \
+	X(queries) \
+	X(answered) \
+	X(denied) \
+	X(malformed) \
+	X(failed) \
+	X(overload) \
+	X(cancelled) \
+	X(cached) \
+	X(upstream)
+
 struct pg_resolver_stats {
-	uint64_t queries;
-	uint64_t answered; /* with an answer, or with NODATA or NXDOMAIN of the upstream */
-	uint64_t denied;   /* name or type */
-	uint64_t malformed;
-	uint64_t failed;    /* upstream failed, or the commit did */
-	uint64_t overload;  /* over one of the limits above, or over a wildcard's budget */
-	uint64_t cancelled; /* whoever asked has gone */
-	/* Of those answered or failed: */
-	uint64_t cached;   /* without asking upstream */
-	uint64_t upstream; /* questions sent upstream, repeats and chases included */
+#define PG_X(field) uint64_t field;
+	PG_RESOLVER_STATS(PG_X)
+#undef PG_X
 };
 
 int pg_resolver_new(const struct pg_resolver_hooks *hooks, enum pg_denial denial,

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "json.h"
+#include "type_name.h"
 
 /* An object that is being read. */
 struct reading {
@@ -17,19 +18,6 @@ struct reading {
 	char *into;
 	struct pg_json_problem *problem;
 };
-
-static const char *type_name(const cJSON *item)
-{
-	if (cJSON_IsNull(item))
-		return "null";
-	if (cJSON_IsBool(item))
-		return "a boolean";
-	if (cJSON_IsNumber(item))
-		return "a number";
-	if (cJSON_IsString(item))
-		return "a string";
-	return cJSON_IsArray(item) ? "an array" : "an object";
-}
 
 /* pointer + "/" + key, escaped as RFC 6901 says; cut at the end of the room. */
 static void make_pointer(char *to, size_t room, const char *pointer, const char *key)
@@ -62,7 +50,7 @@ static int fail_type(const struct reading *reading, const cJSON *item, const cha
 	char message[128];
 
 	snprintf(message, sizeof(message), "%s is needed here, this is %s", expected,
-		 type_name(item));
+		 pg_json_type_name(item));
 	return fail(reading, item->string, NULL, message);
 }
 
@@ -221,7 +209,7 @@ int pg_json_read(const struct pg_json *json, const struct pg_json_value *object,
 
 	if (!pg_json_is_object(object))
 		return pg_json_fail(problem, pointer, NULL, "an object is needed here, this is %s",
-				    type_name((const cJSON *)object));
+				    pg_json_type_name((const cJSON *)object));
 	result = find_members(&reading, (const cJSON *)object, found);
 	for (size_t i = 0; result == 0 && i < count; i++) {
 		if (!is_absent(&reading, &fields[i], found[i]))

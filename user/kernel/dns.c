@@ -43,16 +43,6 @@ void pg_dns_served_add(struct pg_kernel *kernel, uint64_t env_id, uint64_t netns
 
 void pg_dns_forget(struct pg_kernel *kernel, uint64_t env_id)
 {
-	const int map = bpf_map__fd(kernel->skeleton->maps.pg_dns_served);
-	struct pg_dns_served_key key, next, *previous = NULL;
-
-	/* A key deleted meanwhile makes the walk start again; the table's size bounds it. */
-	for (size_t i = 0; i < 2UL * PG_DNS_SERVED_MAX; i++) {
-		if (bpf_map_get_next_key(map, previous, &next))
-			break;
-		if (next.env_id == env_id && !bpf_map_delete_elem(map, &next))
-			continue;
-		key = next;
-		previous = &key;
-	}
+	pg_keys_forget(bpf_map__fd(kernel->skeleton->maps.pg_dns_served),
+		       sizeof(struct pg_dns_served_key), PG_DNS_SERVED_MAX, env_id);
 }

@@ -51,6 +51,9 @@ void pg_states_unmap(struct pg_kernel *kernel);
 /* Sets every state to 0 that is not in use; returns how many were not 0. */
 size_t pg_states_sweep(struct pg_kernel *kernel);
 
+/* forget.c: deletes the keys of a hash of at most so many which begin with env_id. */
+void pg_keys_forget(int map, size_t key_size, size_t most, uint64_t env_id);
+
 /* pins.c: before the load, takes pinned maps for those of the object; after it, pins them. */
 int pg_maps_adopt(struct pg_kernel *kernel, const char *pins, bool *ret_adopted,
 		  struct pg_error *err) PG_MUST_CHECK;

@@ -68,28 +68,13 @@ void pg_member_address_remove(struct pg_kernel *kernel, uint64_t env_id, const s
 	bpf_map_delete_elem(addresses_fd(kernel), &key);
 }
 
-static void forget_addresses(struct pg_kernel *kernel, uint64_t env_id)
-{
-	const int map = addresses_fd(kernel);
-	struct pg_member_address key, next, *previous = NULL;
-
-	/* A key deleted meanwhile makes the walk start again; the table's size bounds it. */
-	for (size_t i = 0; i < 2UL * PG_MEMBERS_TOTAL_MAX; i++) {
-		if (bpf_map_get_next_key(map, previous, &next))
-			break;
-		if (next.env_id == env_id && !bpf_map_delete_elem(map, &next))
-			continue;
-		key = next;
-		previous = &key;
-	}
-}
-
 void pg_members_forget(struct pg_kernel *kernel, uint64_t env_id)
 {
 	uint64_t key, next, *previous = NULL;
 	struct pg_member member;
 
-	forget_addresses(kernel, env_id);
+	pg_keys_forget(addresses_fd(kernel), sizeof(struct pg_member_address), PG_MEMBERS_TOTAL_MAX,
+		       env_id);
 	/* A key deleted meanwhile makes the walk start again; the table's size bounds it. */
 	for (size_t i = 0; i < 2UL * PG_MEMBERS_TOTAL_MAX; i++) {
 		if (bpf_map_get_next_key(members_fd(kernel), previous, &next))

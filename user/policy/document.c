@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "json/scan.h"
+#include "json/type_name.h"
 
 #include "entries.h"
 #include "findings.h"
@@ -83,19 +84,6 @@ static int report(const struct document *document, enum pg_diagnostic_code code,
 						       .message = message});
 }
 
-static const char *type_name(const cJSON *item)
-{
-	if (cJSON_IsNull(item))
-		return "null";
-	if (cJSON_IsBool(item))
-		return "a boolean";
-	if (cJSON_IsNumber(item))
-		return "a number";
-	if (cJSON_IsString(item))
-		return "a string";
-	return cJSON_IsArray(item) ? "an array" : "an object";
-}
-
 static int report_type(const struct document *document, const char *pointer, const cJSON *item,
 		       const char *expected)
 {
@@ -112,7 +100,7 @@ static int report_type(const struct document *document, const char *pointer, con
 		value = printed;
 	}
 	snprintf(message, sizeof(message), "%s is needed here, this is %s", expected,
-		 type_name(item));
+		 pg_json_type_name(item));
 	return report(document, PG_DIAG_WRONG_TYPE, pointer, value, NULL, message);
 }
 
