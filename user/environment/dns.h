@@ -67,6 +67,8 @@ struct pg_parked {
 	uint8_t data[PG_DNS_PARKED_MAX];
 };
 
+struct pg_members;
+
 /* A network namespace of the Environment. */
 struct pg_site {
 	LIST_ENTRY(pg_site) link;
@@ -122,6 +124,7 @@ int pg_dns_start(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
 /* Listens at the endpoints of the header again, in all namespaces. */
 int pg_dns_resume(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
 
+/* dns_parked.c */
 /* An event of the kernel; what follows from it is done by pg_dns_serve(). */
 void pg_dns_note(struct pg_dns *dns, const struct pg_event *event);
 void pg_dns_serve(struct pg_dns *dns);
@@ -143,6 +146,10 @@ int pg_sites_start(struct pg_dns *dns, struct pg_error *err) PG_MUST_CHECK;
 void pg_sites_close(struct pg_dns *dns, bool keep);
 /* Opens what is missing and closes what no process is in any more. */
 void pg_sites_tend(struct pg_dns *dns);
+/* In the namespaces of the members where nobody listens yet. */
+void pg_sites_open_missing(struct pg_dns *dns, const struct pg_members *members);
+/* With the Environment's name before the text; a bounded number of times. */
+void pg_sites_warn(struct pg_dns *dns, const char *code, struct pg_error *err);
 /* Knows the namespaces of the processes that are there already, if these have nameservers of their
  * own to be asked; whether it is any but this process's. Nobody listens there yet. */
 bool pg_sites_find(struct pg_dns *dns);
