@@ -18,6 +18,7 @@ from .errors import (AgentUnavailableError, ApiError, ConnectionLostError,
                      EnvironmentNotFoundError, PhasegateError, ReplyTimeoutError,
                      UnsupportedError)
 from .lease import Renewal, unique_name
+from .standing import Standing
 
 T = TypeVar("T")
 # To do what must be done, where somebody cancels all that there is.
@@ -263,38 +264,23 @@ class AsyncClient:
             await self.call(wire.destroy(name, how).again())
 
 
-class AsyncEnvironment:
+class AsyncEnvironment(Standing):
     """Of a client. info is what was known of it last."""
 
     def __init__(self, client: AsyncClient, info: model.EnvironmentDetail) -> None:
+        super().__init__(info)
         self.client = client
-        self.info = info
-        self.name = info.name
-        self.phase_in_force = info.phase
-        self.generation = info.generation
-        # Of the last change that was made here, whatever refresh() has seen since.
-        self._own_generation = info.generation
         self._lock = asyncio.Lock()
-
-    @property
-    def directory(self) -> str:
-        """Of its first cgroup, to start processes in."""
-        return processes.directory_of(self.info.members[0].cgroup)
-
-    def command(self, *words: str) -> List[str]:
-        """The command line that runs words inside, from the first instruction on."""
-        return processes.command_in(self.directory, words)
 
     async def refresh(self) -> model.EnvironmentDetail:
         """Asks for what is in force now."""
         async with self._lock:
             self.info = await self.client.show(self.name)
-            self.phase_in_force, self.generation = self.info.phase, self.info.generation
+            self._note(self.info)
             return self.info
 
     async def _begin(self, phase: model.Phase) -> None:
-        """If it was there, in another phase or after a lease."""
-        if self.phase_in_force != phase or self.info.denied:
+        if not self._is_in(phase):
             await self.set_phase(phase)
 
     async def set_phase(self, phase: model.Phase, *, expected_generation: Optional[int] = None,
@@ -309,8 +295,7 @@ class AsyncEnvironment:
     async def _set_phase(self, request: wire.Request[model.PhaseChange]) -> model.PhaseChange:
         async with self._lock:
             change = await self.client.call(request)
-            self.phase_in_force, self.generation = change.phase, change.generation
-            self._own_generation = change.generation
+            self._note_switch(change)
             return change
 
     async def update_policy(self, policy: wire.Policy, *, form: Optional[model.Form] = None,
@@ -321,10 +306,7 @@ class AsyncEnvironment:
             change = await self.client.update_policy(
                 self.name, policy, form=form, allow=allow,
                 expected_generation=expected_generation)
-            self.phase_in_force, self.generation = change.phase, change.generation
-            # Unless there was another change before it, which is not ours.
-            if change.generation <= self._own_generation + 1:
-                self._own_generation = change.generation
+            self._note_update(change)
             return change
 
     async def explain(self, host: str,

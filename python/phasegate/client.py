@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 import time
-from typing import (Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar,
+from typing import (Any, Dict, Iterator, Mapping, Optional, Sequence, Tuple, TypeVar,
                     Union)
 
 from . import model, processes, wire
@@ -18,6 +18,7 @@ from .errors import (AgentUnavailableError, ApiError, ConnectionLostError,
                      EnvironmentNotFoundError, PhasegateError, ReplyTimeoutError,
                      UnsupportedError)
 from .lease import Renewal, unique_name
+from .standing import Standing
 
 T = TypeVar("T")
 logger = logging.getLogger("phasegate")
@@ -213,38 +214,23 @@ class Client:
             self.call(wire.destroy(name, how).again())
 
 
-class Environment:
+class Environment(Standing):
     """Of a client. info is what was known of it last."""
 
     def __init__(self, client: Client, info: model.EnvironmentDetail) -> None:
+        super().__init__(info)
         self.client = client
-        self.info = info
-        self.name = info.name
-        self.phase_in_force = info.phase
-        self.generation = info.generation
-        # Of the last change that was made here, whatever refresh() has seen since.
-        self._own_generation = info.generation
         self._lock = threading.Lock()
-
-    @property
-    def directory(self) -> str:
-        """Of its first cgroup, to start processes in."""
-        return processes.directory_of(self.info.members[0].cgroup)
-
-    def command(self, *words: str) -> List[str]:
-        """The command line that runs words inside, from the first instruction on."""
-        return processes.command_in(self.directory, words)
 
     def refresh(self) -> model.EnvironmentDetail:
         """Asks for what is in force now."""
         with self._lock:
             self.info = self.client.show(self.name)
-            self.phase_in_force, self.generation = self.info.phase, self.info.generation
+            self._note(self.info)
             return self.info
 
     def _begin(self, phase: model.Phase) -> None:
-        """If it was there, in another phase or after a lease."""
-        if self.phase_in_force != phase or self.info.denied:
+        if not self._is_in(phase):
             self.set_phase(phase)
 
     def set_phase(self, phase: model.Phase, *, expected_generation: Optional[int] = None,
@@ -259,8 +245,7 @@ class Environment:
     def _set_phase(self, request: wire.Request[model.PhaseChange]) -> model.PhaseChange:
         with self._lock:
             change = self.client.call(request)
-            self.phase_in_force, self.generation = change.phase, change.generation
-            self._own_generation = change.generation
+            self._note_switch(change)
             return change
 
     def update_policy(self, policy: wire.Policy, *, form: Optional[model.Form] = None,
@@ -271,10 +256,7 @@ class Environment:
             change = self.client.update_policy(
                 self.name, policy, form=form, allow=allow,
                 expected_generation=expected_generation)
-            self.phase_in_force, self.generation = change.phase, change.generation
-            # Unless there was another change before it, which is not ours.
-            if change.generation <= self._own_generation + 1:
-                self._own_generation = change.generation
+            self._note_update(change)
             return change
 
     def explain(self, host: str, phase: Optional[model.Phase] = None) -> model.Explanation:
