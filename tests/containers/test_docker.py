@@ -12,7 +12,7 @@ import unittest
 
 import cgroups
 import vectors
-from agentcase import AgentTest
+from containercase import ContainerTest
 from dockerd import AVAILABLE, GATEWAY, Dockerd
 from harness import main
 from lab import A4, B4, D4
@@ -30,10 +30,10 @@ def project(service, name="pgt-shop"):
 
 
 @unittest.skipUnless(AVAILABLE, "needs dockerd, docker, containerd, runc and busybox")
-class Docker(AgentTest):
+class Docker(ContainerTest):
     @classmethod
     def setUpClass(cls):
-        cls.docker = Dockerd()
+        cls.runtime = cls.docker = Dockerd()
         cls.addClassCleanup(cls.docker.close)
         cls.SETTINGS = {"docker_socket": cls.docker.socket, "podman_socket": "/nonexistent",
                         "containerd_state": cls.docker.containerd, "resolvers": [B4],
@@ -52,30 +52,11 @@ class Docker(AgentTest):
         self.addCleanup(self.docker.call, "network", "rm", name, check=False)
         return name
 
-    def probe(self, name):
-        agent = self.docker.probe(name)
-        self.addCleanup(agent.close)
-        return agent
-
-    def attach(self, *names, policy=None, **body):
-        return self.create(policy or {"network_policy": allowlist(A4)},
-                           members=[{"container": name} for name in names], **body)
-
-    def warnings(self, environment, code):
-        return [w["message"] for w in environment["warnings"] if w["code"] == code]
-
     def refused(self, code, text, **member):
         name = self.name()
         reply = self.daemon.create(name, policy={}, members=[member])
         self.assertCode(reply, code, text)
         self.daemon.names.discard(name)
-
-    def assert_confined(self, name):
-        agent = self.probe(name)
-        self.assert_reaches(agent, vectors.tcp, A4, PORT)
-        self.assert_denied(agent, vectors.tcp, D4, PORT)
-        self.assert_denied(agent, vectors.udp_sendto, D4, PORT)
-        self.assert_silent(D4)
 
     def test_by_name_id_and_beginning_of_an_id(self):
         name, identity = self.container()

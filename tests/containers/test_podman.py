@@ -9,7 +9,7 @@ import unittest
 import cgroups
 import podman
 import vectors
-from agentcase import AgentTest
+from containercase import ContainerTest
 from harness import main, token
 from lab import A4, B4, D4
 from phasegate import NO_NETWORK, allowlist
@@ -20,10 +20,10 @@ WORDS = ("/bin/probe", "socket 0 tcp4", f"connect 0 {D4} {PORT}", "socket 1 tcp4
 
 
 @unittest.skipUnless(podman.AVAILABLE, "needs podman, conmon, runc and busybox")
-class Podman(AgentTest):
+class Podman(ContainerTest):
     @classmethod
     def setUpClass(cls):
-        cls.podman = podman.Podman()
+        cls.runtime = cls.podman = podman.Podman()
         cls.addClassCleanup(cls.podman.close)
         cls.SETTINGS = {"docker_socket": "/nonexistent", "podman_socket": cls.podman.socket,
                         "containerd_state": "/nonexistent", "resolvers": [B4]}
@@ -34,25 +34,6 @@ class Podman(AgentTest):
         name, identity = self.podman.run(*options, **more)
         self.addCleanup(self.podman.remove, name)
         return name, identity
-
-    def attach(self, *names, policy=None):
-        return self.create(policy or {"network_policy": allowlist(A4)},
-                           members=[{"container": name} for name in names])
-
-    def warnings(self, environment, code):
-        return [w["message"] for w in environment["warnings"] if w["code"] == code]
-
-    def probe(self, name):
-        agent = self.podman.probe(name)
-        self.addCleanup(agent.close)
-        return agent
-
-    def assert_confined(self, name):
-        agent = self.probe(name)
-        self.assert_reaches(agent, vectors.tcp, A4, PORT)
-        self.assert_denied(agent, vectors.tcp, D4, PORT)
-        self.assert_denied(agent, vectors.udp_sendto, D4, PORT)
-        self.assert_silent(D4)
 
     def test_attach(self):
         """By name, id and the beginning of an id; what it had open is closed."""
