@@ -125,6 +125,20 @@ int pg_file_write_at(int dir_fd, const char *path, const char *text, struct pg_e
 	return 0;
 }
 
+ssize_t pg_file_read_small_at(int dir_fd, const char *path, char *buffer, size_t size)
+{
+	pg_autoclose int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+	ssize_t got;
+
+	if (fd < 0)
+		return -errno;
+	got = read(fd, buffer, size - 1);
+	if (got < 0)
+		return -errno;
+	buffer[got] = '\0';
+	return got;
+}
+
 DIR *pg_dir_reopen(int dir_fd)
 {
 	pg_autoclose int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "cleanup.h"
 #include "error.h"
@@ -17,6 +18,10 @@ int pg_file_read(const char *path, size_t limit, char **ret_data, size_t *ret_si
 /* The same of path below dir_fd, which is no symbolic link. */
 int pg_file_read_at(int dir_fd, const char *path, size_t limit, char **ret_data, size_t *ret_size,
 		    struct pg_error *err) PG_MUST_CHECK;
+
+/* A small kernel file, whole, and a NUL; returns its size or -errno. */
+ssize_t pg_file_read_small_at(int dir_fd, const char *path, char *buffer,
+			      size_t size) PG_MUST_CHECK;
 
 /*
  * The directory behind dir_fd for listing, with a descriptor and an offset of its own; the caller

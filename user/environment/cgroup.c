@@ -35,25 +35,10 @@ int pg_cgroup_open(int dir_fd, const char *path, int *ret_fd, struct pg_error *e
 	return 0;
 }
 
-/* Reads a small kernel file whole. */
-static ssize_t read_at(int dir_fd, const char *name, char *buffer, size_t size)
-{
-	pg_autoclose int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
-	ssize_t got;
-
-	if (fd < 0)
-		return -errno;
-	got = read(fd, buffer, size - 1);
-	if (got < 0)
-		return -errno;
-	buffer[got] = '\0';
-	return got;
-}
-
 static int read_event(int cgroup_fd, const char *event, bool *ret_set, struct pg_error *err)
 {
 	char events[256];
-	ssize_t got = read_at(cgroup_fd, "cgroup.events", events, sizeof(events));
+	ssize_t got = pg_file_read_small_at(cgroup_fd, "cgroup.events", events, sizeof(events));
 
 	if (got < 0)
 		return pg_fail_errno(err, (int)got, "reading cgroup.events");
@@ -79,10 +64,10 @@ int pg_cgroup_frozen(int cgroup_fd, bool *ret_frozen, struct pg_error *err)
 int pg_cgroup_refuse_unfit(int cgroup_fd, const char *path, struct pg_error *err)
 {
 	char type[64], events[256];
-	ssize_t got = read_at(cgroup_fd, "cgroup.type", type, sizeof(type));
+	ssize_t got = pg_file_read_small_at(cgroup_fd, "cgroup.type", type, sizeof(type));
 
 	if (got >= 0)
-		got = read_at(cgroup_fd, "cgroup.events", events, sizeof(events));
+		got = pg_file_read_small_at(cgroup_fd, "cgroup.events", events, sizeof(events));
 	if (got < 0)
 		return pg_fail_errno(err, (int)got, "reading the state of the cgroup %s", path);
 	type[strcspn(type, "\n")] = '\0';

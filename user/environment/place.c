@@ -62,19 +62,11 @@ static int choose_given(struct pg_environment *environment, const char *given, s
 	return 0;
 }
 
-int pg_places_choose(struct pg_environment *environment,
-		     const struct pg_environment_options *options, struct pg_error *err)
+/* None is open yet. */
+static int make_places(struct pg_environment *environment, size_t count, struct pg_error *err)
 {
-	struct pg_record *record = &environment->record;
-	const size_t count = options->member_count ? options->member_count : 1;
-	int error = 0;
-
-	if (count > PG_MEMBERS_MAX)
-		return pg_fail(err, -E2BIG, "an Environment can have %d members, these are %zu",
-			       PG_MEMBERS_MAX, count);
-	record->cgroups = calloc(count, sizeof(*record->cgroups));
 	environment->places = calloc(count, sizeof(*environment->places));
-	if (!record->cgroups || !environment->places)
+	if (!environment->places)
 		return pg_fail(err, -ENOMEM, "not enough memory for members");
 	for (size_t i = 0; i < count; i++)
 		environment->places[i] = (struct pg_place){
@@ -83,6 +75,25 @@ int pg_places_choose(struct pg_environment *environment,
 			.events_fd = -1,
 			.attachment = PG_ATTACHMENT_INIT,
 		};
+	return 0;
+}
+
+int pg_places_choose(struct pg_environment *environment,
+		     const struct pg_environment_options *options, struct pg_error *err)
+{
+	struct pg_record *record = &environment->record;
+	const size_t count = options->member_count ? options->member_count : 1;
+	int error;
+
+	if (count > PG_MEMBERS_MAX)
+		return pg_fail(err, -E2BIG, "an Environment can have %d members, these are %zu",
+			       PG_MEMBERS_MAX, count);
+	record->cgroups = calloc(count, sizeof(*record->cgroups));
+	if (!record->cgroups)
+		return pg_fail(err, -ENOMEM, "not enough memory for members");
+	error = make_places(environment, count, err);
+	if (error)
+		return error;
 	record->made = !options->member_count;
 	for (size_t i = 0; i < options->member_count && !error; i++)
 		error = choose_given(environment, options->members[i], err);
@@ -253,21 +264,14 @@ int pg_places_adopt(struct pg_environment *environment, const struct pg_saved *s
 {
 	const size_t count = environment->record.cgroup_count;
 	bool any = false;
-	int error = 0;
+	int error;
 
 	if (saved->member_count != count)
 		return pg_fail(err, -EPROTO, "the record of %s and its state do not agree",
 			       environment->record.name);
-	environment->places = calloc(count, sizeof(*environment->places));
-	if (!environment->places)
-		return pg_fail(err, -ENOMEM, "not enough memory for members");
-	for (size_t i = 0; i < count; i++)
-		environment->places[i] = (struct pg_place){
-			.environment = environment,
-			.fd = -1,
-			.events_fd = -1,
-			.attachment = PG_ATTACHMENT_INIT,
-		};
+	error = make_places(environment, count, err);
+	if (error)
+		return error;
 	for (size_t i = 0; i < count && !error; i++) {
 		error = adopt_place(environment, i, saved->members[i], err);
 		any |= pg_environment_member_state(environment, i) != PG_MEMBER_GONE;

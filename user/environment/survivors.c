@@ -34,22 +34,13 @@ void pg_survivors_clear(struct pg_survivors *survivors)
 	*survivors = (struct pg_survivors){};
 }
 
-/* Reads a file of the process whole; -ESRCH or -ENOENT if it is gone. */
-static int read_process(pid_t pid, const char *file, char *buffer, size_t size)
+/* -ESRCH or -ENOENT if it is gone. */
+static ssize_t read_process(pid_t pid, const char *file, char *buffer, size_t size)
 {
 	char path[64];
-	pg_autoclose int fd = -1;
-	ssize_t got;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	got = read(fd, buffer, size - 1);
-	if (got < 0)
-		return -errno;
-	buffer[got] = '\0';
-	return 0;
+	return pg_file_read_small_at(AT_FDCWD, path, buffer, size);
 }
 
 struct process {
@@ -61,10 +52,10 @@ static int read_stat(pid_t pid, struct process *ret_process)
 {
 	char text[1024], *at, state;
 	unsigned long threads = 0;
-	int error = read_process(pid, "stat", text, sizeof(text));
+	const ssize_t got = read_process(pid, "stat", text, sizeof(text));
 
-	if (error)
-		return error;
+	if (got < 0)
+		return (int)got;
 	/* The command may hold anything, also parentheses. */
 	at = strrchr(text, ')');
 	if (!at || at[1] != ' ')
@@ -125,7 +116,7 @@ static int add_survivor(struct listing *listing, int cgroup_fd, pid_t pid)
 	*survivor = (struct pg_survivor){.pid = pid, .cgroup = path_of(listing, cgroup_fd)};
 	if (!survivor->cgroup)
 		return -ENOMEM;
-	if (!read_process(pid, "comm", command, sizeof(command)))
+	if (read_process(pid, "comm", command, sizeof(command)) >= 0)
 		command[strcspn(command, "\n")] = '\0';
 	snprintf(survivor->command, sizeof(survivor->command), "%.15s", command);
 	survivors->count++;
