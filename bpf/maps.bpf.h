@@ -53,24 +53,21 @@ struct {
 	__type(value, struct pg_counters);
 } pg_counts SEC(".maps");
 
-/* Static address sets: abi/set.h. The inner maps' own size is that of their content. */
-#define PG_X(symbol, name, map_type, key_type) \
-	struct { \
-		__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS); \
-		__uint(max_entries, PG_SLOT_MAX); \
-		__type(key, __u32); \
-		__array( \
-			values, struct { \
-				__uint(type, map_type); \
-				__uint(max_entries, 1); \
-				__uint(map_flags, \
-				       map_type == BPF_MAP_TYPE_LPM_TRIE ? BPF_F_NO_PREALLOC : 0); \
-				__uint(key_size, sizeof(key_type)); \
-				__uint(value_size, sizeof(pg_set_value)); \
-			}); \
-	} name SEC(".maps");
-PG_TABLES(PG_X)
-#undef PG_X
+/* Static address sets: abi/set.h. Each has as many nodes as it needs, mapped into user space to be
+ * filled. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, PG_SLOT_MAX);
+	__type(key, __u32);
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_ARRAY);
+			__uint(max_entries, 1);
+			__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+			__uint(key_size, sizeof(__u32));
+			__uint(value_size, sizeof(struct pg_set_node));
+		});
+} pg_sets SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

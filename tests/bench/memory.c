@@ -30,21 +30,12 @@ static uint64_t memlock_of(uint32_t map_id)
 
 static uint64_t memory_of_set(const struct pg_kernel *kernel, const struct pg_phase_slot *phase)
 {
-	const int outer[PG_TABLE_COUNT] = {
-#define PG_X(symbol, map, type, key) bpf_map__fd(kernel->skeleton->maps.map),
-		PG_TABLES(PG_X)
-#undef PG_X
-	};
-	uint64_t bytes = 0;
+	const int outer = bpf_map__fd(kernel->skeleton->maps.pg_sets);
+	uint32_t map_id;
 
-	for (size_t i = 0; i < PG_TABLE_COUNT; i++) {
-		uint32_t map_id;
-
-		if (phase->tables & (1U << i) &&
-		    !bpf_map_lookup_elem(outer[i], &phase->set, &map_id))
-			bytes += memlock_of(map_id);
-	}
-	return bytes;
+	if (!phase->tables || bpf_map_lookup_elem(outer, &phase->set, &map_id))
+		return 0;
+	return memlock_of(map_id);
 }
 
 uint64_t memory_of_sets(const struct pg_host *host, const struct pg_environment *environment)

@@ -16,6 +16,8 @@
 
 #include <phasegate/abi/flow.h>
 
+#include "compile/set_image.h"
+
 #include "check.h"
 #include "judge.skel.h"
 
@@ -47,37 +49,34 @@ static int inner_map(struct bpf_map *outer, enum bpf_map_type type, __u32 key, _
 	return fd;
 }
 
+/* Room for whatever lab_fill() puts into it. */
+#define SET_NODES 16
+
+static struct pg_set_node *make_set(struct bpf_map *outer, __u32 slot)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	const int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "judge_set", sizeof(__u32),
+				      sizeof(struct pg_set_node), SET_NODES, &options);
+	struct pg_set_node *nodes;
+
+	if (fd < 0)
+		fail("creating a set");
+	nodes = mmap(NULL, SET_NODES * sizeof(*nodes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (nodes == MAP_FAILED)
+		fail("mapping a set");
+	if (bpf_map_update_elem(bpf_map__fd(outer), &slot, &fd, BPF_ANY))
+		fail("filling a slot");
+	close(fd);
+	return nodes;
+}
+
 static void make_sets(struct lab *lab)
 {
-	static const struct {
-		enum bpf_map_type type;
-		__u32 key;
-	} kinds[PG_TABLE_COUNT] = {
-#define PG_X(symbol, map, map_type, key_type) {map_type, sizeof(key_type)},
-		PG_TABLES(PG_X)
-#undef PG_X
-	};
-	struct bpf_map *outer[PG_TABLE_COUNT] = {
-#define PG_X(symbol, map, map_type, key_type) lab->skeleton->maps.map,
-		PG_TABLES(PG_X)
-#undef PG_X
-	};
-
 	for (size_t i = 0; i < LAB_SETS; i++) {
-		for (size_t j = 0; j < PG_TABLE_COUNT; j++) {
-			struct model_table *table = &lab->sets[i].tables[j];
-			const __u32 flags =
-				kinds[j].type == BPF_MAP_TYPE_LPM_TRIE ? BPF_F_NO_PREALLOC : 0;
-
-			lab->table_fds[i][j] = -1;
-			table->exists =
-				i < LAB_WHOLE_SETS ||
-				(i < LAB_WHOLE_SETS + PG_TABLE_COUNT && j != i - LAB_WHOLE_SETS);
-			if (table->exists)
-				lab->table_fds[i][j] = inner_map(outer[j], kinds[j].type,
-								 kinds[j].key, sizeof(pg_set_value),
-								 flags, slot_of(i, LAB_SETS));
-		}
+		lab->sets[i].exists = i < LAB_WHOLE_SETS;
+		lab->set_nodes[i] = lab->sets[i].exists ? make_set(lab->skeleton->maps.pg_sets,
+								   slot_of(i, LAB_SETS))
+							: NULL;
 	}
 	for (size_t i = 0; i < LAB_LEARNED; i++) {
 		lab->learned_fds[i] = -1;
@@ -120,9 +119,8 @@ void lab_open(struct lab *lab)
 void lab_close(struct lab *lab)
 {
 	for (size_t i = 0; i < LAB_SETS; i++)
-		for (size_t j = 0; j < PG_TABLE_COUNT; j++)
-			if (lab->table_fds[i][j] >= 0)
-				close(lab->table_fds[i][j]);
+		if (lab->set_nodes[i])
+			munmap(lab->set_nodes[i], SET_NODES * sizeof(*lab->set_nodes[i]));
 	for (size_t i = 0; i < LAB_LEARNED; i++)
 		if (lab->learned_fds[i] >= 0)
 			close(lab->learned_fds[i]);
@@ -139,34 +137,35 @@ static void clear(int fd)
 			fail("clearing a set");
 }
 
-static void fill_table(int fd, enum pg_table table, const struct model_prefix *prefix)
+static void fill_set(struct pg_set_node *nodes, const struct model_set *set)
 {
-	const struct pg_addr addr = lab_address(&prefix->address);
-	const pg_set_value present = 1;
-	struct pg_prefix4_key key4 = {.length = prefix->length};
-	struct pg_prefix6_key key6 = {.length = prefix->length};
-	const void *key = NULL;
+	struct pg_prefix prefixes[PG_TABLE_COUNT * MODEL_LIST_MAX];
+	struct pg_address_set compiled;
+	struct pg_set_image image;
+	struct pg_error err = {};
+	size_t count = 0;
 
-	switch (table) {
-	case PG_TABLE_EXACT4:
-		key = &addr.word[3];
-		break;
-	case PG_TABLE_PREFIX4:
-		memcpy(key4.addr, prefix->address.octets, sizeof(key4.addr));
-		key = &key4;
-		break;
-	case PG_TABLE_EXACT6:
-		key = &addr;
-		break;
-	case PG_TABLE_PREFIX6:
-		memcpy(key6.addr, prefix->address.octets, sizeof(key6.addr));
-		key = &key6;
-		break;
-	case PG_TABLE_COUNT:
-		return;
+	for (size_t i = 0; i < PG_TABLE_COUNT; i++) {
+		for (size_t j = 0; j < set->tables[i].count; j++) {
+			const struct model_prefix *from = &set->tables[i].list[j];
+
+			prefixes[count] = (struct pg_prefix){
+				.addr = lab_address(&from->address),
+				.length = (uint8_t)from->length,
+				.v4 = i == PG_TABLE_V4,
+			};
+			pg_prefix_mask(&prefixes[count++]);
+		}
 	}
-	if (bpf_map_update_elem(fd, key, &present, BPF_ANY))
-		fail("filling a table");
+	if (pg_compile_prefixes(prefixes, count, &compiled, &err) ||
+	    pg_set_image_plan(&compiled, &image, &err) || image.nodes > SET_NODES) {
+		fprintf(stderr, "compiling a set: %s\n", err.text);
+		exit(EXIT_FAILURE);
+	}
+	memset(nodes, 0, SET_NODES * sizeof(*nodes));
+	if (image.nodes)
+		pg_set_image_write(&image, nodes);
+	pg_address_set_clear(&compiled);
 }
 
 static void fill_host(struct lab *lab)
@@ -194,17 +193,9 @@ static void fill_host(struct lab *lab)
 void lab_fill(struct lab *lab)
 {
 	fill_host(lab);
-	for (size_t i = 0; i < LAB_SETS; i++) {
-		for (size_t j = 0; j < PG_TABLE_COUNT; j++) {
-			const struct model_table *table = &lab->sets[i].tables[j];
-
-			if (!table->exists)
-				continue;
-			clear(lab->table_fds[i][j]);
-			for (size_t k = 0; k < table->count; k++)
-				fill_table(lab->table_fds[i][j], (enum pg_table)j, &table->list[k]);
-		}
-	}
+	for (size_t i = 0; i < LAB_SETS; i++)
+		if (lab->set_nodes[i])
+			fill_set(lab->set_nodes[i], &lab->sets[i]);
 	for (size_t i = 0; i < LAB_LEARNED; i++) {
 		const struct model_learned *learned = &lab->learned[i];
 

@@ -17,7 +17,7 @@ struct bpf_program;
 #define LAB_SETS    16
 #define LAB_LEARNED 4
 
-/* Sets below this one have all tables, the next four lack one each, the rest all of them. */
+/* Sets below this one exist. */
 #define LAB_WHOLE_SETS	  10
 /* Learned sets below this one exist. */
 #define LAB_WHOLE_LEARNED 3
@@ -30,7 +30,7 @@ struct lab {
 	struct model_set sets[LAB_SETS];
 	struct model_learned learned[LAB_LEARNED];
 	struct model_host host;
-	int table_fds[LAB_SETS][PG_TABLE_COUNT];
+	struct pg_set_node *set_nodes[LAB_SETS]; /* NULL: it does not exist */
 	int learned_fds[LAB_LEARNED];
 };
 

@@ -27,12 +27,12 @@ struct model_prefix {
 };
 
 struct model_table {
-	bool exists;
 	size_t count;
 	struct model_prefix list[MODEL_LIST_MAX];
 };
 
 struct model_set {
+	bool exists;
 	struct model_table tables[PG_TABLE_COUNT];
 };
 
@@ -52,7 +52,7 @@ struct model_host {
 struct model_phase {
 	unsigned int mode;
 	const struct model_set *set;
-	bool named[PG_TABLE_COUNT];	     /* the tables that the policy says the set has */
+	bool named[PG_TABLE_COUNT];	     /* the families that the policy says the set has */
 	const struct model_learned *learned; /* NULL: none */
 	bool dns_redirect;
 };

@@ -69,27 +69,21 @@ static bool table_covers(const struct model_table *table, const struct model_add
 	return false;
 }
 
-/* In the single addresses or in the ranges of its family; rule 1 has seen that they exist. */
+/* In the ranges of its family; rule 1 has seen that they exist. */
 static bool set_covers(const struct model_set *set, const bool *named,
 		       const struct model_address *address)
 {
 	const struct model_address real = meant(address);
-	const enum pg_table tables[2] = {
-		real.family == 4 ? PG_TABLE_EXACT4 : PG_TABLE_EXACT6,
-		real.family == 4 ? PG_TABLE_PREFIX4 : PG_TABLE_PREFIX6,
-	};
+	const enum pg_table table = real.family == 4 ? PG_TABLE_V4 : PG_TABLE_V6;
 
-	for (size_t i = 0; i < 2; i++)
-		if (named[tables[i]] && table_covers(&set->tables[tables[i]], &real))
-			return true;
-	return false;
+	return named[table] && table_covers(&set->tables[table], &real);
 }
 
-/* Whether each table that is named exists. */
+/* Whether the set exists, if it is named at all. */
 static bool set_complete(const struct model_set *set, const bool *named)
 {
 	for (size_t i = 0; i < PG_TABLE_COUNT; i++)
-		if (named[i] && !set->tables[i].exists)
+		if (named[i] && !set->exists)
 			return false;
 	return true;
 }

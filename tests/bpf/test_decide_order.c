@@ -325,10 +325,10 @@ static void fill(struct lab *lab)
 	struct model_set *everything = &lab->sets[SET_EVERYTHING];
 	const char *const remotes[2] = {"10.0.0.1", "::10.0.0.1"};
 
-	everything->tables[PG_TABLE_PREFIX4].list[0].address = lab_parse("0.0.0.0");
-	everything->tables[PG_TABLE_PREFIX4].count = 1;
-	everything->tables[PG_TABLE_PREFIX6].list[0].address = lab_parse("::");
-	everything->tables[PG_TABLE_PREFIX6].count = 1;
+	everything->tables[PG_TABLE_V4].list[0].address = lab_parse("0.0.0.0");
+	everything->tables[PG_TABLE_V4].count = 1;
+	everything->tables[PG_TABLE_V6].list[0].address = lab_parse("::");
+	everything->tables[PG_TABLE_V6].count = 1;
 	lab->host.count = 1;
 	lab->host.list[0] = lab_parse(remotes[0]);
 	lab->host.port_count = 1;

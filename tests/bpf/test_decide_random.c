@@ -33,17 +33,16 @@ static struct model_address any_address(struct rng *rng)
 
 static void fill_table(struct rng *rng, enum pg_table kind, struct model_table *table)
 {
-	const bool v4 = kind == PG_TABLE_EXACT4 || kind == PG_TABLE_PREFIX4;
-	const bool exact = kind == PG_TABLE_EXACT4 || kind == PG_TABLE_EXACT6;
+	const bool v4 = kind == PG_TABLE_V4;
 
-	table->count = rng_below(rng, 5);
+	table->count = rng_below(rng, MODEL_LIST_MAX + 1);
 	for (size_t i = 0; i < table->count; i++) {
 		struct model_prefix *prefix = &table->list[i];
 
 		prefix->address =
 			lab_parse(v4 ? RNG_PICK(rng, universe4) : RNG_PICK(rng, universe6));
 		prefix->length = v4 ? 32 : 128;
-		if (!exact)
+		if (rng_one_in(rng, 2))
 			prefix->length = v4 ? RNG_PICK(rng, lengths4) : RNG_PICK(rng, lengths6);
 		/* What covers everything hides the rest. */
 		if (prefix->length < 8 && !rng_one_in(rng, 4))

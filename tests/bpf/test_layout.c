@@ -54,21 +54,10 @@ static const struct layout layouts[] = {
 	 PG_ENVIRONMENT_MAX, "__u32", "pg_event_budget", 0, 0, 0},
 	{"pg_counts", BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE, sizeof(__u64), sizeof(struct pg_counters),
 	 0, "__u64", "pg_counters", 0, 0, 0},
-#define PG_X(symbol, map, map_type, key_type) \
-	{#map, \
-	 BPF_MAP_TYPE_ARRAY_OF_MAPS, \
-	 4, \
-	 4, \
-	 PG_SLOT_MAX, \
-	 "__u32", \
-	 NULL, \
-	 map_type, \
-	 sizeof(key_type), \
-	 sizeof(pg_set_value)},
-	PG_TABLES(PG_X)
-#undef PG_X
-		{"pg_learned_sets", BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, PG_SLOT_MAX, "__u32", NULL,
-		 BPF_MAP_TYPE_HASH, sizeof(struct pg_addr), sizeof(struct pg_learned)},
+	{"pg_sets", BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, PG_SLOT_MAX, "__u32", NULL,
+	 BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_set_node)},
+	{"pg_learned_sets", BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, PG_SLOT_MAX, "__u32", NULL,
+	 BPF_MAP_TYPE_HASH, sizeof(struct pg_addr), sizeof(struct pg_learned)},
 	{"pg_own", BPF_MAP_TYPE_HASH, sizeof(struct pg_own_key), sizeof(__u8), PG_OWN_MAX,
 	 "pg_own_key", "__u8", 0, 0, 0},
 	{"pg_flows", BPF_MAP_TYPE_HASH, sizeof(struct pg_flow_key), sizeof(struct pg_flow),

@@ -313,18 +313,12 @@ static void make_sets(struct bench *bench)
 {
 	struct model_set *entries = &bench->lab.sets[0], *ceiling = &bench->lab.sets[1];
 
-	entries->tables[PG_TABLE_EXACT4] =
-		(struct model_table){.exists = true,
-				     .count = 1,
-				     .list = {{lab_parse("10.0.0.1"), 32}}};
-	entries->tables[PG_TABLE_PREFIX6] =
-		(struct model_table){.exists = true,
-				     .count = 1,
-				     .list = {{lab_parse("2001:db8::"), 126}}};
-	ceiling->tables[PG_TABLE_EXACT4] =
-		(struct model_table){.exists = true,
-				     .count = 1,
-				     .list = {{lab_parse("10.0.0.9"), 32}}};
+	entries->tables[PG_TABLE_V4] =
+		(struct model_table){.count = 1, .list = {{lab_parse("10.0.0.1"), 32}}};
+	entries->tables[PG_TABLE_V6] =
+		(struct model_table){.count = 1, .list = {{lab_parse("2001:db8::"), 126}}};
+	ceiling->tables[PG_TABLE_V4] =
+		(struct model_table){.count = 1, .list = {{lab_parse("10.0.0.9"), 32}}};
 	lab_fill(&bench->lab);
 }
 

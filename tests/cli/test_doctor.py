@@ -11,7 +11,7 @@ BINARY = sys.argv[1]
 # Those that `run` cannot do without and that doctor must therefore tell about.
 EXPECTED = {
     "kernel", "architecture", "capabilities", "btf", "memlock", "cgroup2", "cgroup-namespace",
-    "net_cls", "bpffs", "socket-diag.tcp", "socket-diag.udp", "map.hash", "map.lpm_trie",
+    "net_cls", "bpffs", "socket-diag.tcp", "socket-diag.udp", "map.hash", "map.inner_array",
     "map.array_of_maps", "map.cgroup_storage", "map.percpu_cgroup_storage", "map.sk_storage",
     "map.ringbuf", "hook.pg_egress", "hook.pg_connect4", "hook.pg_sendmsg6",
     "clone-into-cgroup", "enforcement",

@@ -45,6 +45,14 @@ static inline bool pg_slot_is_used(const struct pg_slots *slots, uint32_t slot)
 	return slots->used[slot / 64] >> slot % 64 & 1;
 }
 
+/* What pg_slots has of the slot. */
+struct pg_slot_use pg_slot_use_read(const struct pg_kernel *kernel, uint32_t slot);
+int pg_slot_use_write(struct pg_kernel *kernel, uint32_t slot, const struct pg_slot_use *use,
+		      struct pg_error *err) PG_MUST_CHECK;
+/* set.c, learned.c: the slot has nothing any more. */
+void pg_set_empty(struct pg_kernel *kernel, uint32_t slot);
+void pg_learned_empty(struct pg_kernel *kernel, uint32_t slot);
+
 /* state.c: maps pg_states; without that the states are written by system calls. */
 void pg_states_map(struct pg_kernel *kernel);
 void pg_states_unmap(struct pg_kernel *kernel);

@@ -146,7 +146,7 @@ static void wait_for_hooks(struct pg_kernel *kernel)
 	 */
 	if (!syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
 		return;
-	bpf_map_delete_elem(bpf_map__fd(kernel->skeleton->maps.pg_exact4), &unused_slot);
+	bpf_map_delete_elem(bpf_map__fd(kernel->skeleton->maps.pg_sets), &unused_slot);
 }
 
 void pg_kernel_synchronize(struct pg_kernel *kernel)

@@ -26,10 +26,11 @@ static int make_hash(void)
 	return make_plain(BPF_MAP_TYPE_HASH, sizeof(struct pg_addr), 1, 1, BPF_F_NO_PREALLOC);
 }
 
-static int make_lpm_trie(void)
+/* Of any length in an array of maps, and mapped: since Linux 5.10. */
+static int make_set(void)
 {
-	return make_plain(BPF_MAP_TYPE_LPM_TRIE, sizeof(struct pg_prefix6_key), 1, 1,
-			  BPF_F_NO_PREALLOC);
+	return make_plain(BPF_MAP_TYPE_ARRAY, sizeof(uint32_t), sizeof(struct pg_set_node), 1,
+			  BPF_F_MMAPABLE | BPF_F_INNER_MAP);
 }
 
 static int make_array_of_maps(void)
@@ -110,7 +111,7 @@ void pg_probe_maps(struct pg_probe *probe)
 		int (*make)(void);
 	} maps[] = {
 		{"map.hash", "3.19", make_hash},
-		{"map.lpm_trie", "4.11", make_lpm_trie},
+		{"map.inner_array", "5.10", make_set},
 		{"map.array_of_maps", "4.12", make_array_of_maps},
 		{"map.cgroup_storage", "5.9", make_cgroup_storage},
 		{"map.percpu_cgroup_storage", "5.9", make_percpu_cgroup_storage},

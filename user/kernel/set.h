@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Address sets in the kernel: creating, filling and letting go. This file and bpf/set.bpf.h are all
- * that knows how membership is stored.
+ * Address sets in the kernel: creating, filling and letting go. How membership is stored is in
+ * abi/set.h.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ struct pg_kernel_set {
 	uint8_t tables;
 };
 
-/* Creates and fills the tables; on failure nothing is left behind. */
+/* Creates and fills it; on failure nothing is left behind. */
 int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 		  struct pg_kernel_set *ret_set, struct pg_error *err) PG_MUST_CHECK;
 

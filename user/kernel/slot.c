@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which slots of a map's array are in use: a bit for each. */
+/* Which slots of a map's array are in use: a bit for each; and what of it the kernel keeps. */
+#include <errno.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
 #include "kernel_internal.h"
+#include "set.h"
 
 static uint32_t take(struct pg_slots *slots)
 {
@@ -50,4 +56,41 @@ bool pg_slot_occupy(struct pg_slots *slots, uint32_t slot)
 
 	slots->used[slot / 64] |= 1ULL << (slot % 64);
 	return was_free;
+}
+
+struct pg_slot_use pg_slot_use_read(const struct pg_kernel *kernel, uint32_t slot)
+{
+	struct pg_slot_use use = {};
+
+	/* An array that is always there, so reading cannot fail. */
+	bpf_map_lookup_elem(bpf_map__fd(kernel->skeleton->maps.pg_slots), &slot, &use);
+	return use;
+}
+
+int pg_slot_use_write(struct pg_kernel *kernel, uint32_t slot, const struct pg_slot_use *use,
+		      struct pg_error *err)
+{
+	if (bpf_map_update_elem(bpf_map__fd(kernel->skeleton->maps.pg_slots), &slot, use,
+				BPF_EXIST))
+		return pg_fail_errno(err, -errno, "noting the use of slot %u", slot);
+	return 0;
+}
+
+size_t pg_kernel_sweep(struct pg_kernel *kernel)
+{
+	size_t swept = pg_states_sweep(kernel);
+
+	for (uint32_t slot = 1; slot < PG_SLOT_MAX; slot++) {
+		const struct pg_slot_use use = pg_slot_use_read(kernel, slot);
+
+		if (use.set_id && !pg_slot_is_used(&kernel->set_slots, slot)) {
+			pg_set_empty(kernel, slot);
+			swept++;
+		}
+		if (use.learned_id && !pg_slot_is_used(&kernel->learned_slots, slot)) {
+			pg_learned_empty(kernel, slot);
+			swept++;
+		}
+	}
+	return swept;
 }

@@ -1,46 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause */
 /*
- * Address sets in the kernel. A set is up to four tables in the same slot of four array-of-maps;
- * the header says which of them exist, so a missing one is a fault and denies.
+ * Address sets in the kernel: an array of nodes in a slot of pg_sets, made whole by user space
+ * before a header names it, and never changed after that (but for the hints).
  *
- * 203.0.113.10     exact4  key 0xcb00710a in network order
- * 203.0.113.0/24   prefix4 key { .length = 24, .addr = cb 00 71 00 }
- * 2001:db8::1      exact6  key as struct pg_addr
- * 2001:db8::/32    prefix6 key { .length = 32, .addr = 20 01 0d b8 00 ... }
+ * Node 0 is the root. The addresses of a family are its *bounds*: the address at which a range
+ * begins, the one behind its end, and so on, ascending; so an address is in the set if the last
+ * bound that is not above it has an even place. The bounds are the leaves of a tree; a node of a
+ * level above has the first key of each node below it.
+ *
+ *   203.0.113.0/24   0xcb007100 at place 0, where it begins; 0xcb007200 at place 1, behind its end
+ *
+ * A tree of N bounds takes log(N) steps, whatever lengths the ranges have. No bound is equal to the
+ * highest address of all, which the root answers for: nodes are filled up with it.
  */
 #pragma once
 
 #include "types.h"
 
-/* X(symbol, outer map, kernel map type, key type) */
+/* X(symbol). The families that a set may have; a header names those that it has, so that what can
+ * be in none of it is not looked up. */
 #define PG_TABLES(X) \
-	X(EXACT4, pg_exact4, BPF_MAP_TYPE_HASH, __be32) \
-	X(PREFIX4, pg_prefix4, BPF_MAP_TYPE_LPM_TRIE, struct pg_prefix4_key) \
-	X(EXACT6, pg_exact6, BPF_MAP_TYPE_HASH, struct pg_addr) \
-	X(PREFIX6, pg_prefix6, BPF_MAP_TYPE_LPM_TRIE, struct pg_prefix6_key)
+	X(V4) \
+	X(V6)
 
 enum pg_table {
-#define PG_X(symbol, map, type, key) PG_TABLE_##symbol,
+#define PG_X(symbol) PG_TABLE_##symbol,
 	PG_TABLES(PG_X)
 #undef PG_X
 	PG_TABLE_COUNT
 };
 
-/* Layout of struct bpf_lpm_trie_key: length in bits, then the address in network order. */
-struct pg_prefix4_key {
-	__u32 length;
-	__u8 addr[4];
-};
-PG_ASSERT_SIZE(struct pg_prefix4_key, 8);
+#define PG_SET_NODE_BYTES 256
+#define PG_SET_KEYS4	  64
+#define PG_SET_KEYS6	  16
+#define PG_SET_HINTS	  64
+/* 2^36 bounds of IPv4, more than there are; 2^24 of IPv6, of eight million ranges. */
+#define PG_SET_LEVELS	  6
 
-struct pg_prefix6_key {
-	__u32 length;
-	__u8 addr[16];
+/* A number in the order of addresses: host byte order. */
+struct pg_set_key6 {
+	__u64 high, low;
 };
-PG_ASSERT_SIZE(struct pg_prefix6_key, 20);
 
-/* Value of a static table: presence is all that matters. */
-typedef __u8 pg_set_value;
+struct pg_set_tree {
+	__u32 levels; /* 0: the set has no address of the family */
+	__u32 last;   /* whether the highest address of all is in the set */
+	/*
+	 * Where the bound for an address was found the last time, by a hash of the address: a place
+	 * in the leaves, which is looked at before it is believed. Any value will do.
+	 */
+	__u32 hints;		   /* the first node of hints; 0: none */
+	__u32 hint_mask;	   /* their number, a power of two, less one */
+	__u32 base[PG_SET_LEVELS]; /* the first node of each level, that of the leaves first */
+};
+PG_ASSERT_SIZE(struct pg_set_tree, 40);
+
+struct pg_set_root {
+	struct pg_set_tree trees[PG_TABLE_COUNT];
+};
+PG_ASSERT_SIZE(struct pg_set_root, 80);
+
+struct pg_set_node {
+	union {
+		__u8 octets[PG_SET_NODE_BYTES];
+		struct pg_set_root root;
+		__u32 keys4[PG_SET_KEYS4]; /* host byte order */
+		struct pg_set_key6 keys6[PG_SET_KEYS6];
+		__u32 hints[PG_SET_HINTS];
+	};
+};
+PG_ASSERT_SIZE(struct pg_set_node, PG_SET_NODE_BYTES);
 
 /*
  * Element of pg_slots (index: the slot): what user space has in the slot. The programs do not read

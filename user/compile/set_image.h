@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* (address set) -> the nodes that the kernel looks it up in, as phasegate/abi/set.h has them. Pure.
+ */
+#pragma once
+
+#include <phasegate/abi/set.h>
+
+#include "address_set.h"
+
+/*
+ * How the nodes of a set are laid out: root, then for each family its levels and its hints. It
+ * points into the set.
+ */
+struct pg_set_image {
+	const struct pg_address_set *set;
+	struct pg_set_root root;
+	uint32_t bounds[PG_TABLE_COUNT]; /* of each family */
+	uint32_t nodes;			 /* in all; 0: the set is empty */
+	uint8_t tables;			 /* bit per enum pg_table that has addresses */
+};
+
+/* -E2BIG: more ranges than the tree has levels for. */
+int pg_set_image_plan(const struct pg_address_set *set, struct pg_set_image *ret_image,
+		      struct pg_error *err) PG_MUST_CHECK;
+
+/* Writes all of image->nodes, which are zero before. */
+void pg_set_image_write(const struct pg_set_image *image, struct pg_set_node *nodes);
