@@ -36,6 +36,35 @@ static __always_inline void judge_put(struct judge_case *taken, const struct pg_
 	taken->tcp_payload = packet->tcp_payload;
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, JUDGE_BATCH *JUDGE_LOOKUPS);
+	__type(key, __u32);
+	__type(value, struct judge_lookup);
+} judge_lookups SEC(".maps");
+
+__u32 judge_set_slot;
+
+/* Addresses to membership, in one set. */
+SEC("cgroup_skb/egress")
+int judge_set(struct __sk_buff *skb)
+{
+	const __u8 tables = (1U << PG_TABLE_COUNT) - 1;
+	__u32 first = judge_next;
+
+	judge_next = first + JUDGE_LOOKUPS;
+	for (__u32 i = 0; i < JUDGE_LOOKUPS; i++) {
+		__u32 index = first + i;
+		struct judge_lookup *lookup = bpf_map_lookup_elem(&judge_lookups, &index);
+
+		if (!lookup)
+			return PG_HOOK_DENY;
+		lookup->found = pg_set_lookup(judge_set_slot, tables, &lookup->addr);
+	}
+	return PG_HOOK_ALLOW;
+}
+
 /* Facts to reason. */
 SEC("cgroup_skb/egress")
 int judge_decide(struct __sk_buff *skb)

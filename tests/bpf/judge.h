@@ -23,6 +23,16 @@ struct judge_case {
 };
 PG_ASSERT_SIZE(struct judge_case, 264);
 
+/* Addresses that one run of judge_set looks up. */
+#define JUDGE_LOOKUPS 64
+
+struct judge_lookup {
+	struct pg_addr addr;
+	__s32 found; /* enum pg_membership */
+	__u32 reserved;
+};
+PG_ASSERT_SIZE(struct judge_lookup, 24);
+
 /* judge_watch: of generation g, phase g % 3 of policy g / 4 is in force, whose slots say so. */
 #define JUDGE_WATCH_DELAY    4000
 #define JUDGE_WATCH_SWITCHES 16

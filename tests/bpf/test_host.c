@@ -44,7 +44,7 @@ static struct pg_addr address(const char *text)
 static int confine(struct bench *bench)
 {
 	struct pg_prefix prefix = {.addr = address(NETWORK), .length = 24};
-	const struct pg_address_set set = {.prefix4 = &prefix, .prefix4_count = 1};
+	const struct pg_address_set set = {.v4 = &prefix, .v4_count = 1};
 	const struct pg_state_value setup = {.generation = 1};
 	pg_autoclose int fd = open(bench->place.outer, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct pg_header *header = &bench->header;

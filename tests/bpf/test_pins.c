@@ -69,7 +69,7 @@ static int fill(struct pg_kernel *kernel, struct told *told, struct pg_error *er
 {
 	const struct pg_addr addr = pg_addr_from_v4(htonl(LEARNED));
 	struct pg_prefix listed = {.addr = pg_addr_from_v4(htonl(LISTED)), .length = 32};
-	const struct pg_address_set set = {.exact4 = &listed, .exact4_count = 1};
+	const struct pg_address_set set = {.v4 = &listed, .v4_count = 1};
 	struct pg_kernel_learned learned = {.fd = -1};
 	int error = pg_set_create(kernel, &set, &told->set, err);
 

@@ -22,11 +22,8 @@ static bool find(const struct pg_prefix *ranges, size_t count, const struct pg_a
 
 bool pg_address_set_contains(const struct pg_address_set *set, const struct pg_addr *addr)
 {
-	if (pg_addr_is_v4(addr))
-		return find(set->exact4, set->exact4_count, addr) ||
-		       find(set->prefix4, set->prefix4_count, addr);
-	return find(set->exact6, set->exact6_count, addr) ||
-	       find(set->prefix6, set->prefix6_count, addr);
+	return pg_addr_is_v4(addr) ? find(set->v4, set->v4_count, addr)
+				   : find(set->v6, set->v6_count, addr);
 }
 
 bool pg_address_set_find_outside(const struct pg_address_set *set, struct pg_addr *ret_addr)

@@ -82,60 +82,20 @@ static size_t merge_sorted(struct pg_prefix *prefixes, size_t total)
 	return count;
 }
 
-/* Copies the exact addresses and the wider ranges into an array each. */
-static int split(const struct pg_prefix *prefixes, size_t count, struct pg_prefix **ret_exact,
-		 size_t *ret_exact_count, struct pg_prefix **ret_wide, size_t *ret_wide_count)
+/* Takes over the array, which has room for more than was left of its ranges. */
+static void take_merged(struct pg_prefix **ranges, size_t count, struct pg_prefix **ret_ranges,
+			size_t *ret_count)
 {
-	pg_autofree struct pg_prefix *exact = NULL, *wide = NULL;
-	size_t exact_count = 0, wide_count = 0;
+	struct pg_prefix *fitting;
 
-	for (size_t i = 0; i < count; i++)
-		exact_count += pg_prefix_is_exact(&prefixes[i]);
-	if (exact_count > 0) {
-		exact = malloc(exact_count * sizeof(*exact));
-		if (!exact)
-			return -ENOMEM;
-	}
-	if (count > exact_count) {
-		wide = malloc((count - exact_count) * sizeof(*wide));
-		if (!wide)
-			return -ENOMEM;
-	}
-	exact_count = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (pg_prefix_is_exact(&prefixes[i]))
-			exact[exact_count++] = prefixes[i];
-		else
-			wide[wide_count++] = prefixes[i];
-	}
-	*ret_exact = PG_TAKE_PTR(exact);
-	*ret_exact_count = exact_count;
-	*ret_wide = PG_TAKE_PTR(wide);
-	*ret_wide_count = wide_count;
-	return 0;
-}
-
-/* Compiles work, which begins with v4_count IPv4 prefixes and holds count in all. */
-static int compile_work(struct pg_prefix *work, size_t v4_count, size_t count,
-			struct pg_address_set *ret_set)
-{
-	PG_CLEANUP(pg_address_set_clear) struct pg_address_set set = {0};
-	struct pg_prefix *v6 = work + v4_count;
-	size_t v6_count = count - v4_count;
-	int r;
-
-	pg_prefix_sort(work, v4_count);
-	v4_count = merge_sorted(work, v4_count);
-	r = split(work, v4_count, &set.exact4, &set.exact4_count, &set.prefix4, &set.prefix4_count);
-	if (r < 0)
-		return r;
-	pg_prefix_sort(v6, v6_count);
-	v6_count = merge_sorted(v6, v6_count);
-	r = split(v6, v6_count, &set.exact6, &set.exact6_count, &set.prefix6, &set.prefix6_count);
-	if (r < 0)
-		return r;
-	*ret_set = PG_TAKE(set, (struct pg_address_set){0});
-	return 0;
+	pg_prefix_sort(*ranges, count);
+	count = merge_sorted(*ranges, count);
+	if (!count)
+		return;
+	fitting = reallocarray(*ranges, count, sizeof(*fitting));
+	*ret_ranges = fitting ? fitting : *ranges;
+	*ret_count = count;
+	*ranges = NULL;
 }
 
 static int out_of_memory(struct pg_error *err, size_t count)
@@ -146,22 +106,23 @@ static int out_of_memory(struct pg_error *err, size_t count)
 int pg_compile_prefixes(const struct pg_prefix *prefixes, size_t count,
 			struct pg_address_set *ret_set, struct pg_error *err)
 {
-	pg_autofree struct pg_prefix *work = NULL;
-	size_t v4 = 0, v6;
+	pg_autofree struct pg_prefix *v4 = NULL, *v6 = NULL;
+	struct pg_address_set set = {};
+	size_t v4_count = 0, v6_count;
 
-	if (count > 0) {
-		work = reallocarray(NULL, count, sizeof(*work));
-		if (!work)
-			return out_of_memory(err, count);
-	}
 	for (size_t i = 0; i < count; i++)
-		v4 += prefixes[i].v4;
-	v6 = v4;
-	v4 = 0;
-	for (size_t i = 0; i < count; i++)
-		work[prefixes[i].v4 ? v4++ : v6++] = prefixes[i];
-	if (compile_work(work, v4, count, ret_set) < 0)
+		v4_count += prefixes[i].v4;
+	v6_count = count - v4_count;
+	v4 = reallocarray(NULL, v4_count + 1, sizeof(*v4));
+	v6 = reallocarray(NULL, v6_count + 1, sizeof(*v6));
+	if (!v4 || !v6)
 		return out_of_memory(err, count);
+	v4_count = v6_count = 0;
+	for (size_t i = 0; i < count; i++)
+		*(prefixes[i].v4 ? &v4[v4_count++] : &v6[v6_count++]) = prefixes[i];
+	take_merged(&v4, v4_count, &set.v4, &set.v4_count);
+	take_merged(&v6, v6_count, &set.v6, &set.v6_count);
+	*ret_set = set;
 	return 0;
 }
 
@@ -210,8 +171,7 @@ int pg_compile_phase(const struct pg_phase_policy *phase, struct pg_address_set 
 
 bool pg_address_set_is_empty(const struct pg_address_set *set)
 {
-	return !set->exact4_count && !set->prefix4_count && !set->exact6_count &&
-	       !set->prefix6_count;
+	return !set->v4_count && !set->v6_count;
 }
 
 static bool arrays_equal(const struct pg_prefix *a, size_t a_count, const struct pg_prefix *b,
@@ -228,17 +188,13 @@ static bool arrays_equal(const struct pg_prefix *a, size_t a_count, const struct
 
 bool pg_address_set_equal(const struct pg_address_set *a, const struct pg_address_set *b)
 {
-	return arrays_equal(a->exact4, a->exact4_count, b->exact4, b->exact4_count) &&
-	       arrays_equal(a->prefix4, a->prefix4_count, b->prefix4, b->prefix4_count) &&
-	       arrays_equal(a->exact6, a->exact6_count, b->exact6, b->exact6_count) &&
-	       arrays_equal(a->prefix6, a->prefix6_count, b->prefix6, b->prefix6_count);
+	return arrays_equal(a->v4, a->v4_count, b->v4, b->v4_count) &&
+	       arrays_equal(a->v6, a->v6_count, b->v6, b->v6_count);
 }
 
 void pg_address_set_clear(struct pg_address_set *set)
 {
-	free(set->exact4);
-	free(set->prefix4);
-	free(set->exact6);
-	free(set->prefix6);
+	free(set->v4);
+	free(set->v6);
 	*set = (struct pg_address_set){0};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * (phase) -> the addresses it allows, as the kernel tables want them: sorted, without duplicates
- * and without ranges that another range covers. Pure: no I/O, no global state.
+ * (phase) -> the addresses it allows: sorted, without duplicates and without ranges that another
+ * range covers. Pure: no I/O, no global state.
  */
 #pragma once
 
@@ -13,13 +13,13 @@
 #include "policy/policy.h"
 
 /*
- * Four sorted arrays of disjoint ranges. An address allowed by a wider range is in none of the
- * narrower ones. Two halves of a wider range are merged into it, also two exact addresses, so that
- * the same set of addresses always compiles to the same arrays.
+ * A sorted array of disjoint ranges for each family. Two halves of a wider range are merged into
+ * it, also two exact addresses, so that the same set of addresses always compiles to the same
+ * arrays.
  */
 struct pg_address_set {
-	struct pg_prefix *exact4, *prefix4, *exact6, *prefix6;
-	size_t exact4_count, prefix4_count, exact6_count, prefix6_count;
+	struct pg_prefix *v4, *v6;
+	size_t v4_count, v6_count;
 };
 
 /*

@@ -11,36 +11,6 @@
 /* A hint for so many bounds, as long as that is not too many. */
 #define BOUNDS_PER_HINT 8U
 
-/* The ranges of one family, in order: exact addresses and wider ones, which are disjoint. */
-struct ranges {
-	const struct pg_prefix *exact, *exact_end, *wide, *wide_end;
-};
-
-static struct ranges ranges_of(const struct pg_address_set *set, enum pg_table table)
-{
-	const bool v4 = table == PG_TABLE_V4;
-	const struct pg_prefix *exact = v4 ? set->exact4 : set->exact6;
-	const struct pg_prefix *wide = v4 ? set->prefix4 : set->prefix6;
-
-	return (struct ranges){
-		.exact = exact,
-		.exact_end = exact + (v4 ? set->exact4_count : set->exact6_count),
-		.wide = wide,
-		.wide_end = wide + (v4 ? set->prefix4_count : set->prefix6_count),
-	};
-}
-
-/* NULL: there is none left. */
-static const struct pg_prefix *next_range(struct ranges *ranges)
-{
-	if (ranges->exact == ranges->exact_end)
-		return ranges->wide == ranges->wide_end ? NULL : ranges->wide++;
-	if (ranges->wide == ranges->wide_end ||
-	    pg_addr_compare(&ranges->exact->addr, &ranges->wide->addr) < 0)
-		return ranges->exact++;
-	return ranges->wide++;
-}
-
 static __uint128_t number_of(const struct pg_prefix *range, bool v4)
 {
 	uint64_t half[2];
@@ -89,22 +59,20 @@ static void put_bound(struct bounds *bounds, __uint128_t bound)
 }
 
 /* Ranges that touch become one. Returns whether the highest address of all is in the last. */
-static bool put_bounds(struct bounds *bounds, struct ranges ranges)
+static bool put_bounds(struct bounds *bounds, const struct pg_address_set *set)
 {
-	const struct pg_prefix *range = next_range(&ranges);
+	const struct pg_prefix *ranges = bounds->v4 ? set->v4 : set->v6;
+	const size_t count = bounds->v4 ? set->v4_count : set->v6_count;
+	size_t i = 0;
 
-	while (range) {
-		__uint128_t last = last_of(range, bounds->v4);
+	while (i < count) {
+		__uint128_t last = last_of(&ranges[i], bounds->v4);
 
-		put_bound(bounds, number_of(range, bounds->v4));
-		for (;;) {
-			if (last == highest(bounds->v4))
-				return true;
-			range = next_range(&ranges);
-			if (!range || number_of(range, bounds->v4) != last + 1)
-				break;
-			last = last_of(range, bounds->v4);
-		}
+		put_bound(bounds, number_of(&ranges[i], bounds->v4));
+		while (++i < count && number_of(&ranges[i], bounds->v4) == last + 1)
+			last = last_of(&ranges[i], bounds->v4);
+		if (last == highest(bounds->v4))
+			return true;
 		put_bound(bounds, last + 1);
 	}
 	return false;
@@ -135,7 +103,7 @@ static int plan_tree(struct pg_set_image *image, enum pg_table table, struct pg_
 	struct bounds bounds = {.v4 = table == PG_TABLE_V4};
 	uint32_t nodes;
 
-	tree->last = put_bounds(&bounds, ranges_of(image->set, table));
+	tree->last = put_bounds(&bounds, image->set);
 	image->bounds[table] = nodes = bounds.count;
 	if (!nodes)
 		return 0;
@@ -192,7 +160,7 @@ static void write_tree(const struct pg_set_image *image, enum pg_table table,
 	struct bounds bounds = {.leaves = &nodes[tree->base[0]], .v4 = table == PG_TABLE_V4};
 	uint32_t keys;
 
-	put_bounds(&bounds, ranges_of(image->set, table));
+	put_bounds(&bounds, image->set);
 	keys = bounds.count;
 	fill_up(bounds.leaves, keys, key_bytes);
 	for (uint32_t level = 1; level < tree->levels; level++) {

@@ -59,8 +59,7 @@ static int fill_sets(struct pg_environment *environment, struct pg_content *cont
 
 		if (error)
 			return error;
-		environment->cost.addresses += set->exact4_count + set->prefix4_count +
-					       set->exact6_count + set->prefix6_count;
+		environment->cost.addresses += set->v4_count + set->v6_count;
 		if (!compiled->has_names)
 			continue;
 		error = pg_learned_create(environment->host->kernel,

@@ -174,15 +174,13 @@ int pg_self_probe_denied(const struct pg_environment *environment, struct pg_err
 	return probe(environment, attempts, PG_ARRAY_SIZE(attempts), err);
 }
 
+/* A single address rather than the first of a range, which may be that of a network. */
 static const struct pg_prefix *first_prefix(const struct pg_address_set *set)
 {
-	if (set->exact4_count)
-		return set->exact4;
-	if (set->prefix4_count)
-		return set->prefix4;
-	if (set->exact6_count)
-		return set->exact6;
-	return set->prefix6_count ? set->prefix6 : NULL;
+	for (size_t i = 0; i < set->v4_count; i++)
+		if (pg_prefix_is_exact(&set->v4[i]))
+			return &set->v4[i];
+	return set->v4_count ? set->v4 : set->v6;
 }
 
 /* Entries do not open what the operator closes. */
