@@ -7,6 +7,7 @@
 #include "cgroup.h"
 #include "compile/address_set.h"
 #include "environment.h"
+#include "homes.h"
 #include "kernel/attach.h"
 #include "kernel/set.h"
 #include "members.h"
@@ -20,6 +21,7 @@ struct pg_source {
 };
 
 struct pg_addresses;	    /* addresses.c */
+struct pg_homes;	    /* homes.c */
 struct pg_member_addresses; /* raw_sockets.c: once the member's hooks are in force */
 int pg_raw_sockets_mark(struct pg_environment *environment, size_t index,
 			struct pg_error *err) PG_MUST_CHECK;
@@ -75,6 +77,7 @@ struct pg_host {
 	struct pg_address_set never_allowed;
 	struct pg_kernel_set ceiling;
 	struct pg_addresses *addresses; /* of this host */
+	struct pg_homes *homes;		/* what is heard of other namespaces */
 	bool limit_ports;		/* that entries open on them, to these (network order) */
 	__be16 *ports;
 	size_t port_count;
@@ -149,6 +152,7 @@ struct pg_environment {
 	struct pg_settings settings;
 	struct pg_place *places;		      /* as many as cgroups in the record */
 	struct pg_member_addresses *member_addresses; /* NULL: none */
+	struct pg_home_list homes;
 	/* As in the kernel. */
 	uint32_t state_index; /* 0: none yet */
 	struct pg_state_value state;
