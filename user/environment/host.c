@@ -106,6 +106,8 @@ static void note_event(void *userdata, const struct pg_event *event)
 		if (host->denied)
 			host->denied(host->userdata, environment, event);
 		break;
+	case PG_EVENT_UNKNOWN_SOURCE:
+		break;
 	}
 }
 

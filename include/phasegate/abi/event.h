@@ -19,6 +19,9 @@ enum pg_event_kind {
 	/* A connect, send or packet was denied; only with PG_HEADER_EVENTS, and no more than
 	 * PG_EVENT_DENIED_PER_S. */
 	PG_EVENT_DENIED = 4,
+	/* A packet to another device than lo was denied for its source, .local: an address that user
+	 * space may not know of yet. At most PG_EVENT_SOURCE_PER_S. */
+	PG_EVENT_UNKNOWN_SOURCE = 5,
 };
 
 struct pg_event {
