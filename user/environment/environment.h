@@ -213,6 +213,18 @@ void pg_environment_leave_inside(struct pg_environment *environment, struct pg_i
  */
 void pg_environment_tidy_inside(struct pg_environment *environment);
 
+/*
+ * Whether the phase, in force or not, allows new connections to the endpoint: by the headers of all
+ * members and the tables that they name, as the kernel has them now. -EPROTO: they are not as they
+ * should be; -ENOENT: a table, or every member, is missing. May wait some RCU periods.
+ */
+int pg_environment_judge(const struct pg_environment *environment, enum pg_phase phase,
+			 const struct pg_endpoint *remote, bool *ret_allowed,
+			 struct pg_error *err) PG_MUST_CHECK;
+/* An address that the phase allows because a name of its list has it. */
+bool pg_environment_learned_address(const struct pg_environment *environment, enum pg_phase phase,
+				    struct pg_addr *ret_addr);
+
 /* Kills every process of the Environment and waits for their end. */
 int pg_environment_kill(struct pg_environment *environment, size_t *ret_killed,
 			struct pg_error *err) PG_MUST_CHECK;

@@ -28,7 +28,7 @@ static const struct table tables[PG_TABLE_COUNT] = {
 #undef PG_X
 };
 
-static int outer_fd(const struct pg_kernel *kernel, enum pg_table table)
+int pg_table_fd(const struct pg_kernel *kernel, enum pg_table table)
 {
 	switch (table) {
 #define PG_X(symbol, map, type, key) \
@@ -78,8 +78,7 @@ static int note_learned(struct pg_kernel *kernel, uint32_t slot, uint32_t id, st
 	return write_use(kernel, slot, &use, err);
 }
 
-/* The prefix as a key of the table, at key. */
-static void encode_key(enum pg_table table, const struct pg_prefix *prefix, void *key)
+void pg_table_key(enum pg_table table, const struct pg_prefix *prefix, void *key)
 {
 	switch (table) {
 	case PG_TABLE_EXACT4:
@@ -146,11 +145,11 @@ static int create_table(struct pg_kernel *kernel, enum pg_table index, uint32_t 
 	if (fd < 0)
 		return pg_fail_map(err, -errno, "creating", table->name, count * ELEMENT_BYTES);
 	for (size_t i = 0; i < count; i++)
-		encode_key(index, &prefixes[i], keys + i * table->key_size);
+		pg_table_key(index, &prefixes[i], keys + i * table->key_size);
 	error = fill(fd, table, keys, (uint32_t)count, err);
 	if (error)
 		return error;
-	if (bpf_map_update_elem(outer_fd(kernel, index), &slot, &fd, BPF_ANY))
+	if (bpf_map_update_elem(pg_table_fd(kernel, index), &slot, &fd, BPF_ANY))
 		return pg_fail_errno(err, -errno, "putting %s into slot %u", table->name, slot);
 	return 0;
 }
@@ -182,7 +181,7 @@ static void empty_one(void *userdata, size_t number)
 {
 	const struct filling *filling = userdata;
 
-	bpf_map_delete_elem(outer_fd(filling->kernel, filling->tables[number].index),
+	bpf_map_delete_elem(pg_table_fd(filling->kernel, filling->tables[number].index),
 			    &filling->slot);
 }
 
