@@ -10,6 +10,9 @@
 /* How stale .seen may be: refreshing it for every packet would bounce a cache line. */
 #define PG_FLOW_REFRESH_NS 1000000000ULL
 
+#define PG_EEXIST 17
+#define PG_ENOSPC 28
+
 static __always_inline void pg_flow_key_fill(struct pg_flow_key *key,
 					     const struct pg_header *header,
 					     const struct pg_facts *facts)
@@ -64,16 +67,54 @@ static __always_inline bool pg_flow_inbound_barred(__u64 env_id)
 	return !until || bpf_ktime_get_boot_ns() < *until;
 }
 
-static __always_inline void pg_flow_insert(const struct pg_view *view, struct pg_flow_key *key,
-					   enum pg_direction direction,
-					   struct pg_counters *counters)
+static __always_inline void pg_flow_count(const struct pg_header *header, __s64 change)
+{
+	__u32 own = header->state, all = PG_FLOW_ALL;
+	struct pg_flow_count *count;
+
+	count = bpf_map_lookup_elem(&pg_flow_counts, &own);
+	if (count)
+		__sync_fetch_and_add(&count->live, change);
+	count = bpf_map_lookup_elem(&pg_flow_counts, &all);
+	if (count)
+		__sync_fetch_and_add(&count->live, change);
+}
+
+/* CPUs that ask at once may each have one more. */
+static __always_inline bool pg_flow_has_room(const struct pg_header *header)
+{
+	__u32 own_index = header->state, all_index = PG_FLOW_ALL;
+	const struct pg_flow_count *own = bpf_map_lookup_elem(&pg_flow_counts, &own_index);
+	const struct pg_flow_count *all = bpf_map_lookup_elem(&pg_flow_counts, &all_index);
+
+	return own && all && own->live + all->live < PG_FLOW_MAX;
+}
+
+/* 0, or a negative errno. */
+static __always_inline long pg_flow_put(const struct pg_view *view, struct pg_flow_key *key,
+					enum pg_direction direction)
 {
 	struct pg_flow flow = {.seen = bpf_ktime_get_boot_ns(), .direction = direction};
 	long error;
 
+	if (!pg_flow_has_room(view->header))
+		return -PG_ENOSPC;
+	flow.owner = view->header->state;
 	flow.generation = (__u32)view->generation;
+	pg_flow_count(view->header, 1);
 	error = bpf_map_update_elem(&pg_flows, key, &flow, BPF_NOEXIST);
-	if (!error || error == -17 /* EEXIST: another CPU was first */)
+	if (error)
+		pg_flow_count(view->header, -1);
+	return error;
+}
+
+static __always_inline void pg_flow_insert(const struct pg_view *view, struct pg_flow_key *key,
+					   enum pg_direction direction,
+					   struct pg_counters *counters)
+{
+	const long error = pg_flow_put(view, key, direction);
+
+	if (!error || error == -PG_EEXIST) /* another CPU was first */
 		return;
 	__sync_fetch_and_add(&counters->flows_refused, 1);
 	if (direction == PG_FLOW_OUTBOUND)

@@ -129,6 +129,15 @@ struct {
 	__type(value, struct pg_flow);
 } pg_flows SEC(".maps");
 
+/* Mapped into user space, which deletes flows while hooks insert them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PG_ENVIRONMENT_MAX);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct pg_flow_count);
+} pg_flow_counts SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PG_ENVIRONMENT_MAX);

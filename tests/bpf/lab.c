@@ -264,6 +264,7 @@ static struct pg_header make_header(const struct lab *lab, const struct model_po
 {
 	struct pg_header header = {
 		.magic = policy->installed ? PG_HEADER_MAGIC : PG_HEADER_MAGIC + 1,
+		.state = LAB_STATE,
 		.env_id = LAB_ENV_ID,
 		.cgroup_id = LAB_ENV_ID,
 		.flags = (policy->check_source ? PG_HEADER_CHECK_SOURCE : 0U) |

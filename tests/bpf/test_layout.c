@@ -73,6 +73,8 @@ static const struct layout layouts[] = {
 	 "pg_own_key", "__u8", 0, 0, 0},
 	{"pg_flows", BPF_MAP_TYPE_HASH, sizeof(struct pg_flow_key), sizeof(struct pg_flow),
 	 PG_FLOW_MAX, "pg_flow_key", "pg_flow", 0, 0, 0},
+	{"pg_flow_counts", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_flow_count),
+	 PG_ENVIRONMENT_MAX, "__u32", "pg_flow_count", 0, 0, 0},
 	{"pg_flow_bars", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(pg_flow_bar), PG_ENVIRONMENT_MAX,
 	 "__u64", "pg_flow_bar", 0, 0, 0},
 	{"pg_marks", BPF_MAP_TYPE_SK_STORAGE, sizeof(int), sizeof(struct pg_mark), 0, "int",
@@ -101,7 +103,7 @@ static const struct {
 	STRUCT(pg_dns_socket),	   STRUCT(pg_dns_listener), STRUCT(pg_dns_served_key),
 	STRUCT(pg_flow),	   STRUCT(pg_mark),	    STRUCT(pg_own_key),
 	STRUCT(pg_state),	   STRUCT(pg_member),	    STRUCT(pg_slot_use),
-	STRUCT(pg_member_address), STRUCT(pg_event_budget),
+	STRUCT(pg_member_address), STRUCT(pg_event_budget), STRUCT(pg_flow_count),
 #undef STRUCT
 };
 

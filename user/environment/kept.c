@@ -317,9 +317,10 @@ int pg_kept_settle(struct pg_host *host, int records_fd, struct pg_error *err)
 		next = LIST_NEXT(kept, link);
 		error = settle(host, records_fd, kept, err);
 	}
-	if (!error)
-		pg_kernel_sweep(host->kernel);
-	return error;
+	if (error)
+		return error;
+	pg_kernel_sweep(host->kernel);
+	return pg_flows_recount(host->kernel, err);
 }
 
 int pg_host_kept(const struct pg_host *host, char ***ret_names, size_t *ret_count,

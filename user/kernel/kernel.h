@@ -118,6 +118,14 @@ int pg_flows_allow(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *e
 enum pg_direction pg_flow_find(struct pg_kernel *kernel, const struct pg_flow_key *key);
 /* Forgets flows idle for PG_FLOW_IDLE_NS, or, if env_id is not 0, all flows of that Environment. */
 size_t pg_flows_expire(struct pg_kernel *kernel, uint64_t env_id);
+/* Flows of the Environment with that state, or of all (PG_FLOW_ALL). */
+uint64_t pg_flow_count(const struct pg_kernel *kernel, uint32_t state);
+/*
+ * Of pinned maps: puts the counts right that a process did not come to put right when it was
+ * killed. One that a hook changes meanwhile is left as it is, off by one at most for each such
+ * death, until the next time.
+ */
+int pg_flows_recount(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;
 
 /* Addresses of the Environment's own network namespace (abi/set.h). */
 int pg_own_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,

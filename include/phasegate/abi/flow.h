@@ -30,7 +30,8 @@ enum pg_direction {
 
 struct pg_flow {
 	__u64 seen;	 /* CLOCK_BOOTTIME in ns; refreshed at most once a second */
-	__u32 direction; /* enum pg_direction of the first packet */
+	__u16 direction; /* enum pg_direction of the first packet */
+	__u16 owner;	 /* index in pg_flow_counts: the Environment's state */
 	/*
 	 * Of an inbound flow: the state's generation (low bits) when a packet last came in. It may
 	 * be answered in that generation only: what came in before a switch, perhaps because of
@@ -39,6 +40,20 @@ struct pg_flow {
 	__u32 generation;
 };
 PG_ASSERT_SIZE(struct pg_flow, 16);
+
+/*
+ * How many flows there are of each Environment, by the index of its state, and at PG_FLOW_ALL of
+ * all. A flow is refused if its Environment has as many as there is room left: however many of them
+ * are flooded, each, the newest too, has room for as many as the greatest, and none can use up the
+ * table. Whoever inserts counts first, whoever deletes afterwards.
+ */
+struct pg_flow_count {
+	__u64 live;
+};
+PG_ASSERT_SIZE(struct pg_flow_count, 8);
+
+/* Index 0 is no Environment's. */
+#define PG_FLOW_ALL 0
 
 /* A flow that saw no packet for this long is forgotten (RFC 4787 REQ-5 asks for two minutes). */
 #define PG_FLOW_IDLE_NS (180ULL * 1000 * 1000 * 1000)
