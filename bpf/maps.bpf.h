@@ -100,7 +100,7 @@ struct {
 	__uint(max_entries, PG_OWN_MAX);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct pg_own_key);
-	__type(value, __u8);
+	__type(value, pg_own_value);
 } pg_own SEC(".maps");
 
 /* Addresses of the host, and what an entry opens on them. */

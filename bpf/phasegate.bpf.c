@@ -242,7 +242,7 @@ static __always_inline bool pg_read_sockaddr_facts(struct bpf_sock_addr *ctx, en
 		facts->bits |= PG_FACT_LISTENER;
 		return true;
 	}
-	local = pg_is_local_destination(header, &facts->remote);
+	local = pg_is_local_destination(header, facts);
 	if (local && pg_listener_is_own(ctx, header, facts))
 		facts->bits |= PG_FACT_LOOPBACK;
 	if (pg_is_member_address(header, &facts->remote))

@@ -69,8 +69,8 @@ static const struct layout layouts[] = {
 #undef PG_X
 		{"pg_learned_sets", BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, PG_SLOT_MAX, "__u32", NULL,
 		 BPF_MAP_TYPE_HASH, sizeof(struct pg_addr), sizeof(struct pg_learned)},
-	{"pg_own", BPF_MAP_TYPE_HASH, sizeof(struct pg_own_key), sizeof(__u8), PG_OWN_MAX,
-	 "pg_own_key", "__u8", 0, 0, 0},
+	{"pg_own", BPF_MAP_TYPE_HASH, sizeof(struct pg_own_key), sizeof(pg_own_value), PG_OWN_MAX,
+	 "pg_own_key", "pg_own_value", 0, 0, 0},
 	{"pg_flows", BPF_MAP_TYPE_HASH, sizeof(struct pg_flow_key), sizeof(struct pg_flow),
 	 PG_FLOW_MAX, "pg_flow_key", "pg_flow", 0, 0, 0},
 	{"pg_flow_counts", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_flow_count),

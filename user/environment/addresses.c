@@ -53,7 +53,7 @@ static void add_to_environments(const struct pg_addresses *addresses, const stru
 	struct pg_error err = {};
 
 	LIST_FOREACH (environment, &addresses->host->environments, link)
-		if (pg_own_add(addresses->host->kernel, environment->header.env_id, addr, &err))
+		if (pg_own_add(addresses->host->kernel, environment->header.env_id, addr, 0, &err))
 			warn(addresses->host, &err);
 }
 
@@ -370,7 +370,7 @@ int pg_addresses_own(struct pg_environment *environment, struct pg_error *err)
 	int error = 0;
 
 	for (size_t i = 0; i < addresses->count && !error; i++)
-		error = pg_own_add(kernel, env_id, &addresses->items[i], err);
+		error = pg_own_add(kernel, env_id, &addresses->items[i], 0, err);
 	/* What an earlier owner knew and is not there any more. */
 	if (!error)
 		pg_own_retain(kernel, env_id, addresses->items, addresses->count);

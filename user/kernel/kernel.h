@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -127,9 +128,11 @@ uint64_t pg_flow_count(const struct pg_kernel *kernel, uint32_t state);
  */
 int pg_flows_recount(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;
 
-/* Addresses of the Environment's own network namespace (abi/set.h). */
+/* Addresses of the Environment's own network namespaces (abi/set.h). netns: the cookie of the one
+ * that has it; 0: not known, or several. */
 int pg_own_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
-	       struct pg_error *err) PG_MUST_CHECK;
+	       uint64_t netns, struct pg_error *err) PG_MUST_CHECK;
+bool pg_own_has(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr);
 void pg_own_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr);
 /* Removes all of the Environment's but these. */
 void pg_own_retain(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addrs,

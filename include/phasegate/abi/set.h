@@ -73,7 +73,12 @@ PG_ASSERT_SIZE(struct pg_learned, 8);
  * matters.
  */
 
-/* An address of the Environment's own network namespace; fed by user space from rtnetlink. */
+/*
+ * An address of the network namespaces that the host gave to the Environment; fed by user space
+ * from rtnetlink. The value is the cookie of the namespace that has it; 0: several have, or it is
+ * not known.
+ */
+typedef __u64 pg_own_value;
 struct pg_own_key {
 	__u64 env_id;
 	struct pg_addr addr;
