@@ -116,3 +116,27 @@ void model_read_packet(unsigned int ethertype, const uint8_t *octets, size_t siz
 		       struct model_packet *ret);
 
 bool model_is_loopback(const struct model_address *address);
+/* Multicast, or broadcast in every network namespace. */
+bool model_is_for_many(const struct model_address *address);
+/* An IPv4-mapped address is its IPv4 address. */
+bool model_same(const struct model_address *a, const struct model_address *b);
+
+/* Who receives on lo at a port, whatever the address. */
+enum model_receiver {
+	MODEL_NOBODY,
+	MODEL_WITHIN, /* a socket of the Environment */
+	MODEL_OUTSIDE,
+	MODEL_HIDDEN, /* a socket of Phasegate's */
+};
+
+/* What is known of where the Environment is. */
+struct model_place {
+	size_t own_count, member_count, port_count;
+	struct model_address own[MODEL_LIST_MAX], members[MODEL_LIST_MAX];
+	uint16_t ports[MODEL_LIST_MAX];
+	enum model_receiver receivers[MODEL_LIST_MAX];
+};
+
+/* The facts of a packet whose sender is neither a stream nor a raw socket. */
+struct model_facts model_facts_of(const struct model_packet *packet,
+				  const struct model_place *place, bool on_lo);

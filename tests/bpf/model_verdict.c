@@ -32,7 +32,7 @@ static struct model_address meant(const struct model_address *address)
 	return v4;
 }
 
-static bool same(const struct model_address *a, const struct model_address *b)
+bool model_same(const struct model_address *a, const struct model_address *b)
 {
 	const struct model_address x = meant(a), y = meant(b);
 
@@ -210,7 +210,7 @@ static enum pg_reason rule_learned(const struct model_learned *learned,
 	if (!learned)
 		return PG_REASON_NOT_ALLOWED;
 	for (size_t i = 0; i < learned->count; i++) {
-		if (!same(&learned->list[i], &facts->remote))
+		if (!model_same(&learned->list[i], &facts->remote))
 			continue;
 		if (!learned->expired[i])
 			return PG_REASON_LEARNED;
@@ -228,8 +228,7 @@ static enum pg_reason rule_list(const struct model_policy *policy, const struct 
 	return rule_learned(phase->learned, facts);
 }
 
-/* Multicast, or broadcast in every network namespace. */
-static bool is_for_many(const struct model_address *address)
+bool model_is_for_many(const struct model_address *address)
 {
 	static const uint8_t all[4] = {255, 255, 255, 255}, lo[4] = {127, 255, 255, 255},
 			     old_lo[4] = {127, 0, 0, 0};
@@ -244,12 +243,12 @@ static bool is_for_many(const struct model_address *address)
 /* What a list opens of the host's own addresses, and of those at which it may be reached too. */
 static bool is_closed_on_host(const struct model_host *host, const struct model_facts *facts)
 {
-	bool on_host = model_is_loopback(&facts->remote) || is_for_many(&facts->remote);
+	bool on_host = model_is_loopback(&facts->remote) || model_is_for_many(&facts->remote);
 
 	if (!host)
 		return false;
 	for (size_t i = 0; i < host->count; i++)
-		on_host |= same(&host->list[i], &facts->remote);
+		on_host |= model_same(&host->list[i], &facts->remote);
 	for (size_t i = 0; i < host->port_count; i++)
 		if (host->ports[i] == facts->remote_port)
 			return false;
