@@ -235,7 +235,7 @@ static __always_inline bool pg_read_sockaddr_facts(struct bpf_sock_addr *ctx, en
 		facts->bits |= PG_FACT_ESTABLISHED;
 	if (facts->protocol == IPPROTO_UDP && sk && sk->src_port) {
 		facts->local_port = bpf_htons(sk->src_port);
-		if (pg_flow_is_inbound(view, pg_flow_lookup(header, facts)))
+		if (pg_flow_is_inbound(view, pg_flow_lookup_hint(header, facts)))
 			facts->bits |= PG_FACT_INBOUND;
 	}
 	if (pg_dns_goes_to_listener(view, facts)) {

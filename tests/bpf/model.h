@@ -137,6 +137,41 @@ struct model_place {
 	enum model_receiver receivers[MODEL_LIST_MAX];
 };
 
+/*
+ * The flows of an Environment: who spoke first, of each pair of ends. A packet that hides its ports
+ * or where it goes bars what it might have been the first of.
+ */
+#define MODEL_FLOWS_MAX 4096
+
+struct model_ends {
+	struct model_address local, remote;
+	uint16_t local_port, remote_port;
+};
+
+struct model_flow {
+	struct model_ends ends;
+	bool from_inside;
+	uint64_t generation; /* in which something last came in */
+};
+
+struct model_flows {
+	struct model_flow list[MODEL_FLOWS_MAX];
+	uint16_t cells[2 * MODEL_FLOWS_MAX]; /* places in list plus 1, by a hash of the ends */
+	size_t count;
+	struct model_address barred[MODEL_LIST_MAX * 4];
+	size_t barred_count;
+	bool all_barred;
+};
+
+void model_flows_clear(struct model_flows *flows);
+/* Whether what is sent answers what came in, in this generation. */
+bool model_flows_answers(struct model_flows *flows, const struct model_packet *packet,
+			 uint64_t generation);
+/* The packet has gone out, not as an answer; in public if its headers could not be read. */
+void model_flows_sent(struct model_flows *flows, const struct model_packet *packet);
+void model_flows_came(struct model_flows *flows, const struct model_packet *packet,
+		      uint64_t generation);
+
 /* The facts of a packet whose sender is neither a stream nor a raw socket. */
 struct model_facts model_facts_of(const struct model_packet *packet,
 				  const struct model_place *place, bool on_lo);

@@ -8,18 +8,25 @@
 
 #include "types.h"
 
+enum pg_flow_kind {
+	PG_FLOW_TUPLE = 0,
+	/* Of an inbound flow, without the local address: for connect and sendmsg hooks, which do
+	 * not know the source address yet. */
+	PG_FLOW_HINT = 1,
+	/* An outbound packet whose tuple cannot be read: only .remote is set; zero means any. */
+	PG_FLOW_HIDDEN = 2,
+};
+
 struct pg_flow_key {
 	__u64 env_id;
-	__u64 netns; /* cookie; 0: the socket was made before the hooks were attached */
-	/* The Environment's end; all zero in the extra key of an inbound flow that connect and
-	 * sendmsg hooks use, which do not know the source address yet. With both ports zero as well
-	 * it is an outbound packet whose tuple cannot be read; then a zero remote means any. */
-	struct pg_addr local;
+	__u64 netns;	      /* cookie; 0: the socket was made before the hooks were attached */
+	struct pg_addr local; /* the Environment's end */
 	struct pg_addr remote;
 	__be16 local_port;
 	__be16 remote_port;
 	__u8 protocol;
-	__u8 reserved[3];
+	__u8 kind; /* enum pg_flow_kind */
+	__u8 reserved[2];
 };
 PG_ASSERT_SIZE(struct pg_flow_key, 56);
 
