@@ -29,7 +29,10 @@ void pg_environment_free(struct pg_environment *environment)
 	environment->host->in_use |= keep;
 	if (!keep)
 		pg_state_release(environment->host->kernel, environment->state_index);
+	pg_homes_end(environment, keep);
 	pg_member_addresses_free(environment);
+	pg_places_unwatch(environment);
+	pg_links_leave(environment);
 	pg_places_close(environment);
 	free(environment->places);
 	pg_close_fd(&environment->record_fd);

@@ -107,6 +107,7 @@ static void note_event(void *userdata, const struct pg_event *event)
 			host->denied(host->userdata, environment, event);
 		break;
 	case PG_EVENT_UNKNOWN_SOURCE:
+		pg_homes_look_into(environment);
 		break;
 	}
 }
@@ -342,6 +343,7 @@ static int take_options(struct pg_host *host, const struct pg_host_options *opti
 	host->warning = options->warning;
 	host->denied = options->denied;
 	host->refused = options->refused;
+	host->unguarded = options->unguarded;
 	host->store = options->store;
 	host->userdata = options->userdata;
 	host->interrupt_fd = options->interrupt_fd;
@@ -398,6 +400,10 @@ int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_hos
 	if (!error)
 		error = pg_addresses_watch(host, err);
 	if (!error)
+		error = pg_homes_watch(host, err);
+	if (!error)
+		error = pg_links_watch(host, err);
+	if (!error)
 		error = start_sources(host, err);
 	if (error)
 		return error;
@@ -409,6 +415,8 @@ void pg_host_free(struct pg_host *host)
 {
 	if (!host)
 		return;
+	pg_links_free(host->links);
+	pg_homes_free(host);
 	pg_addresses_free(host->addresses);
 	if (host->pins)
 		pg_pins_leave(host);

@@ -32,6 +32,12 @@ typedef void (*pg_refused)(void *userdata, struct pg_environment *environment, c
 /* A person reads them; a flood would push out the events of others. */
 #define PG_REFUSALS_PER_S 100
 
+/* Receives ways out of a member's namespace that no veth guard is on: when the Environment is made,
+ * and as they appear; not that of the host's own namespace. */
+struct pg_link_view;
+typedef void (*pg_unguarded_link)(void *userdata, struct pg_environment *environment,
+				  const struct pg_link_view *link);
+
 /* Where an agent pins, as a rule. */
 #define PG_PINS_DEFAULT PG_PIN_ROOT "/+agent"
 
@@ -52,6 +58,7 @@ struct pg_host_options {
 	pg_warning warning;		     /* may be NULL */
 	pg_denied denied;		     /* may be NULL */
 	pg_refused refused;		     /* may be NULL */
+	pg_unguarded_link unguarded;	     /* may be NULL */
 	const struct pg_socket_store *store; /* may be NULL */
 	void *userdata;			     /* of all of them */
 	/* When it is readable, waits of pg_host_open(), of pg_environment_create(), _update() and

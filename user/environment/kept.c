@@ -256,6 +256,7 @@ static void shut(struct pg_host *host, const struct pg_record *record, struct pg
 		 struct pg_error *why)
 {
 	close_headers(host, &kept->saved);
+	pg_links_shut(host, kept->name);
 	pg_kernel_synchronize(host->kernel);
 	pg_error_prefix(why,
 			"the Environment %s cannot be adopted, and everything is denied to it; end"
@@ -319,6 +320,7 @@ int pg_kept_settle(struct pg_host *host, int records_fd, struct pg_error *err)
 	}
 	if (error)
 		return error;
+	pg_links_sweep(host);
 	pg_kernel_sweep(host->kernel);
 	return pg_flows_recount(host->kernel, err);
 }

@@ -1,15 +1,305 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "homes.h"
+/*
+ * Which host ends have the guard of which Environment. What exists after each step, and what the
+ * next start does with it:
+ *
+ *   1. record's file   has the interface                              takes off what is there
+ *   2. pg_links        has a header; without a filter it has no use   the same
+ *   3. filters         in force                                       the same; K: adopts it
+ *
+ * and backwards when a guard goes: filters, pg_links, file. K: kept Environments. An owner that is
+ * killed leaves the guard as it is; the next one writes the header and puts its own filters in
+ * place of those that are there, without a moment between them.
+ */
+#include "links.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include <libmnl/libmnl.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "kernel/link.h"
+#include "steps.h"
+
+/* While others live in a home, or a guarded link leads where no home is: how long until that is
+ * looked at again. A runtime's helpers are in a new namespace for less. */
+#define AGAIN_NS (5 * PG_NSEC_PER_SEC)
+
+int pg_links_again(struct pg_host *host, uint64_t after_ns, struct pg_error *err)
+{
+	struct pg_link_watch *watch = host->links;
+	const uint64_t at = pg_monotonic_ns() + after_ns;
+
+	if (watch->again_at && watch->again_at <= at)
+		return 0;
+	watch->again_at = at;
+	return pg_timer_set(watch->timer_fd, after_ns, 0, err);
+}
+
+static void warn(const struct pg_host *host, const struct pg_error *err)
+{
+	pg_host_warn(host, "link", err->text);
+}
+
+int pg_veth_write(const struct pg_veth *veth, struct pg_error *err)
+{
+	const struct pg_environment *environment = veth->owner;
+	struct pg_header header;
+
+	pg_place_header(environment, veth->member, &header);
+	return pg_link_write(environment->host->kernel, veth->ifindex, &header,
+			     veth->shared ? PG_LINK_SHARED : 0, err);
+}
+
+int pg_links_write(struct pg_environment *environment, struct pg_error *err)
+{
+	const struct pg_veth *veth;
+	int error = 0;
+
+	PG_VETH_FOREACH(environment->host->links, i, veth)
+	if (!error && veth->owner == environment)
+		error = pg_veth_write(veth, err);
+	return error;
+}
+
+/* Whoever left it there is not known; another process's, or one of this one's that could not be
+ * taken off, stays. */
+static int is_anothers(const struct pg_environment *environment, const struct pg_veth *veth,
+		       bool *ret_anothers, struct pg_error *err)
+{
+	int attached = pg_link_attached(environment->host->kernel, veth->ifindex, err);
+
+	if (attached < 0)
+		return attached;
+	*ret_anothers =
+		attached && pg_links_file_elsewhere(environment->record.name, veth->ifindex);
+	return 0;
+}
+
+/* Filters first: without them the entry has no use, without it they deny everything. */
+int pg_veth_take_off(struct pg_veth *veth, struct pg_error *err)
+{
+	struct pg_environment *environment = veth->owner;
+	int error = pg_link_detach(veth->ifindex, err);
+
+	if (error)
+		return pg_error_prefix(err, "taking the guard off the interface %s", veth->name);
+	pg_step(PG_STEP_LINK_DETACHED);
+	pg_link_forget(environment->host->kernel, veth->ifindex);
+	veth->owner = NULL;
+	veth->shared = false;
+	return 0;
+}
+
+static int put_on(struct pg_veth *veth, struct pg_error *err)
+{
+	int error = pg_links_file_write(veth->owner, err);
+
+	if (error)
+		return error;
+	pg_step(PG_STEP_LINK_RECORDED);
+	error = pg_veth_write(veth, err);
+	if (error)
+		return error;
+	pg_step(PG_STEP_LINK_WRITTEN);
+	error = pg_link_attach(veth->owner->host->kernel, veth->ifindex, err);
+	if (!error)
+		pg_step(PG_STEP_LINK_ATTACHED);
+	return error;
+}
+
+int pg_veth_guard(struct pg_home *home, struct pg_veth *veth, struct pg_error *err)
+{
+	struct pg_environment *environment = home->environment;
+	bool anothers, shared;
+	size_t member;
+	int error = is_anothers(environment, veth, &anothers, err);
+
+	if (error || anothers)
+		return error;
+	error = pg_home_look_who(home, &member, &shared, err);
+	if (error)
+		return error;
+	veth->owner = environment;
+	veth->member = member != SIZE_MAX ? member : 0;
+	veth->shared = shared;
+	veth->inode = home->inode;
+	error = put_on(veth, err);
+	if (!error) {
+		pg_log_debug("%s: guards the interface %s", environment->record.name, veth->name);
+		return shared ? pg_links_again(environment->host, AGAIN_NS, err) : 0;
+	}
+	pg_error_prefix(err, "guarding the interface %s", veth->name);
+	/* It may have gone meanwhile, and is dropped when the kernel says so. */
+	(void)!pg_veth_take_off(veth, NULL);
+	veth->owner = NULL;
+	(void)!pg_links_file_write(environment, NULL);
+	return error;
+}
+
+void pg_veth_lost(struct pg_link_watch *watch, const struct pg_veth *veth)
+{
+	struct pg_error err = {};
+
+	pg_link_forget(watch->host->kernel, veth->ifindex);
+	if (veth->owner->record_fd >= 0 && pg_links_file_write(veth->owner, &err))
+		warn(watch->host, &err);
+}
+
+struct pg_home *pg_home_of(const struct pg_host *host, int nsid, const struct pg_environment *but)
+{
+	const struct pg_environment *environment;
+	struct pg_home *home;
+
+	if (nsid == PG_NSID_NONE)
+		return NULL;
+	LIST_FOREACH (environment, &host->environments, link) {
+		if (environment == but)
+			continue;
+		LIST_FOREACH (home, &environment->homes, link)
+			if (!home->is_host && home->nsid == nsid)
+				return home;
+	}
+	return NULL;
+}
+
+/* A new link, or one that leads somewhere else now. */
+static void settle(struct pg_link_watch *watch, struct pg_veth *veth, bool *unknown)
+{
+	struct pg_home *home = pg_home_of(watch->host, veth->nsid, NULL);
+	struct pg_error err = {};
+
+	veth->touched = false;
+	if (!home) {
+		*unknown |= !veth->owner && veth->nsid != PG_NSID_NONE;
+		return;
+	}
+	/* At once; what else is there is looked at then. */
+	if (!veth->owner && pg_veth_guard(home, veth, &err)) {
+		warn(watch->host, &err);
+		return;
+	}
+	if (pg_links_look(home, &err))
+		warn(watch->host, &err);
+}
+
+static int process_events(void *userdata, struct pg_error *err)
+{
+	struct pg_link_watch *watch = userdata;
+	int error = pg_veths_read(watch, err);
+	struct pg_veth *veth;
+	bool unknown = false;
+
+	while ((veth = pg_veth_touched(watch)))
+		settle(watch, veth, &unknown);
+	if (unknown)
+		pg_homes_look(watch->host);
+	return error;
+}
+
+/* Who lives where may have changed. */
+static void look_again_at(struct pg_veth *veth, bool *again)
+{
+	struct pg_host *host = veth->owner->host;
+	struct pg_environment *environment = veth->owner;
+	struct pg_home *home = pg_home_of(host, veth->nsid, NULL);
+	bool populated = true, shared;
+	struct pg_error err = {};
+	size_t member;
+
+	if (home && home->environment == environment) {
+		*again |= veth->shared;
+		if (!veth->shared || pg_home_look_who(home, &member, &shared, &err) || shared)
+			return;
+		veth->shared = false;
+		if (pg_veth_write(veth, &err))
+			warn(host, &err);
+		return;
+	}
+	/* It leads to no home any more; until nobody is left of those who may have moved it. */
+	*again = true;
+	if (pg_environment_populated(environment, &populated, &err) || populated)
+		return;
+	if (pg_veth_take_off(veth, &err) || pg_links_file_write(environment, &err))
+		warn(host, &err);
+	else
+		veth->touched = true;
+}
+
+static int process_timer(void *userdata, struct pg_error *err)
+{
+	struct pg_link_watch *watch = userdata;
+	struct pg_veth *veth;
+	bool again = false;
+	int error;
+
+	pg_timer_acknowledge(watch->timer_fd);
+	watch->again_at = 0;
+	PG_VETH_FOREACH(watch, i, veth)
+	if (veth->owner)
+		look_again_at(veth, &again);
+	error = process_events(watch, err);
+	return error || !again ? error : pg_links_again(watch->host, AGAIN_NS, err);
+}
 
 int pg_links_guard(struct pg_home *home, struct pg_error *err)
 {
-	(void)home;
-	(void)err;
-	return 0;
+	struct pg_link_watch *watch = home->environment->host->links;
+	int error = pg_veths_read(watch, err);
+
+	if (!error)
+		error = pg_links_look(home, err);
+	/* What else has happened is not this one's. */
+	if (!error && pg_veth_touched(watch))
+		error = pg_links_again(home->environment->host, 1, err);
+	return error;
 }
 
 void pg_links_release(struct pg_home *home, bool keep)
 {
-	(void)home;
-	(void)keep;
+	struct pg_error err = {};
+
+	free(PG_TAKE_PTR(home->links));
+	/* Its guards stay until nobody is left who may have moved their other ends. */
+	if (!keep && !home->is_host && pg_links_again(home->environment->host, 1, &err))
+		warn(home->environment->host, &err);
+}
+
+int pg_links_watch(struct pg_host *host, struct pg_error *err)
+{
+	struct pg_link_watch *watch = calloc(1, sizeof(*watch));
+	int error;
+
+	if (!watch)
+		return pg_fail(err, -ENOMEM, "not enough memory for network interfaces");
+	host->links = watch;
+	watch->host = host;
+	watch->timer_fd = -1;
+	watch->events_source = (struct pg_source){process_events, watch};
+	watch->timer_source = (struct pg_source){process_timer, watch};
+	error = pg_veths_open(watch, err);
+	if (!error)
+		error = pg_host_add_source(host, mnl_socket_get_fd(watch->events), EPOLLIN,
+					   &watch->events_source, err);
+	if (!error)
+		error = pg_host_add_timer(host, &watch->timer_source, &watch->timer_fd, err);
+	return error;
+}
+
+void pg_links_free(struct pg_link_watch *watch)
+{
+	if (!watch)
+		return;
+	if (watch->events)
+		pg_host_remove_source(watch->host, mnl_socket_get_fd(watch->events),
+				      &watch->events_source);
+	if (watch->timer_fd >= 0)
+		pg_host_remove_source(watch->host, watch->timer_fd, &watch->timer_source);
+	pg_close_fd(&watch->timer_fd);
+	pg_veths_close(watch);
+	free(watch);
 }

@@ -415,14 +415,21 @@ bool pg_place_is_gone(const struct pg_place *place)
 	return place->fd < 0 || (faccessat(place->fd, "cgroup.events", F_OK, 0) && errno == ENOENT);
 }
 
+void pg_place_header(const struct pg_environment *environment, size_t index,
+		     struct pg_header *ret_header)
+{
+	*ret_header = environment->header;
+	ret_header->cgroup_id = environment->places[index].id;
+	ret_header->level = (__u8)level_of(pg_place_path(environment, index));
+}
+
 static int write_place(struct pg_environment *environment, size_t index, struct pg_error *err)
 {
 	struct pg_kernel *kernel = environment->host->kernel;
-	struct pg_header header = environment->header, written;
+	struct pg_header header, written;
 	int error;
 
-	header.cgroup_id = environment->places[index].id;
-	header.level = (__u8)level_of(pg_place_path(environment, index));
+	pg_place_header(environment, index, &header);
 	error = pg_header_write(kernel, &header, err);
 	if (!error)
 		error = pg_header_read(kernel, header.cgroup_id, &written, err);
@@ -445,7 +452,7 @@ int pg_places_write(struct pg_environment *environment, struct pg_error *err)
 		if (error && !pg_place_is_gone(place))
 			return error;
 	}
-	return 0;
+	return pg_links_write(environment, err);
 }
 
 void pg_places_close(struct pg_environment *environment)

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "links.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "kernel/mountinfo.h"
+
+struct looking {
+	const struct pg_home *home;
+	size_t member;
+	bool shared;
+};
+
+/* SIZE_MAX: in none. */
+static size_t member_at(const struct pg_environment *environment, const char *path)
+{
+	for (size_t i = 0; i < pg_place_count(environment); i++)
+		if (pg_record_is_within(path, pg_place_path(environment, i)))
+			return i;
+	return SIZE_MAX;
+}
+
+/* A process that has gone meanwhile lives nowhere. */
+static int look_at(struct looking *looking, int proc_fd, const char *pid, struct pg_error *err)
+{
+	pg_autofree char *text = NULL, *path = NULL;
+	struct stat status;
+	char name[64];
+	size_t size, member;
+
+	snprintf(name, sizeof(name), "%s/ns/net", pid);
+	if (fstatat(proc_fd, name, &status, 0) || status.st_ino != looking->home->inode)
+		return 0;
+	snprintf(name, sizeof(name), "%s/cgroup", pid);
+	if (pg_file_read_at(proc_fd, name, PG_PROC_FILE_MAX, &text, &size, NULL))
+		return 0;
+	switch (pg_cgroup2_path(text, &path)) {
+	case 0:
+		break;
+	case -ENOMEM:
+		return pg_fail(err, -ENOMEM, "not enough memory for the path of a cgroup");
+	default:
+		return 0;
+	}
+	member = member_at(looking->home->environment, path);
+	if (member == SIZE_MAX)
+		looking->shared = true;
+	else if (looking->member == SIZE_MAX)
+		looking->member = member;
+	return 0;
+}
+
+int pg_home_look_who(const struct pg_home *home, size_t *ret_member, bool *ret_shared,
+		     struct pg_error *err)
+{
+	struct looking looking = {.home = home, .member = SIZE_MAX};
+	pg_autoclosedir DIR *proc = opendir("/proc");
+	struct dirent *entry;
+	int error = 0;
+
+	if (!proc)
+		return pg_fail_errno(err, -errno, "looking for processes");
+	while (!error && (entry = readdir(proc)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			error = look_at(&looking, dirfd(proc), entry->d_name, err);
+	if (error)
+		return error;
+	*ret_member = looking.member;
+	*ret_shared = looking.shared;
+	return 0;
+}
