@@ -13,8 +13,10 @@
 
 /* X(symbol, name, what the command is left with): what can be kept. */
 #define PG_KEEPS(X) \
-	X(NET_RAW, "net-raw", "packet sockets, whose packets nothing judges") \
-	X(NET_ADMIN, "net-admin", "changing the network that it is judged on") \
+	X(NET_RAW, "net-raw", \
+	  "CAP_NET_RAW: raw sockets, and by packet sockets what no hook judges") \
+	X(NET_ADMIN, "net-admin", \
+	  "CAP_NET_ADMIN: they can change the network that they are judged on") \
 	X(SYSCALLS, "syscalls", "sockets of every family, io_uring and bpf")
 
 enum pg_keep {
