@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a process had open before it was attached."""
+
+import subprocess
+import sys
+
+import cgroups
+from agentcase import AgentTest
+from harness import main, token
+from lab import D6
+from phasegate import NO_NETWORK
+
+# Raw ICMPv6 sockets in places that are hard to look into; it does as it is told.
+WORKER = """
+import array, ctypes, os, queue, socket, sys, threading
+CLONE_FILES = 0x400
+libc = ctypes.CDLL(None, use_errno=True)
+held, todo, done = [], queue.Queue(), queue.Queue()
+pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+def make():
+    held.append(socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6))
+
+def queue_it():
+    rights = array.array("i", [held[0].fileno()])
+    pair[0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    held.pop().close()
+
+def take_it():
+    _, ancillary, _, _ = pair[1].recvmsg(1, 64)
+    held.append(socket.socket(fileno=array.array("i", ancillary[0][2])[0]))
+
+def apart():
+    if libc.unshare(CLONE_FILES):
+        raise OSError(ctypes.get_errno())
+    make()
+
+def solicit(address, mark):
+    try:
+        held[0].sendto(bytes([135, 0, 0, 0]) + mark.encode() * 3, (address, 0))
+        return "sent"
+    except PermissionError:
+        return "EPERM"
+
+def serve():
+    while True:
+        name, *words = todo.get()
+        done.put(globals()[name](*words) or "done")
+
+threading.Thread(target=serve, daemon=True).start()
+print("ready", flush=True)
+for line in sys.stdin:
+    where, *words = line.split()
+    if where == "thread":
+        todo.put(words)
+        print(done.get(), flush=True)
+    else:
+        print(globals()[words[0]](*words[1:]) or "done", flush=True)
+"""
+
+
+class OlderSockets(AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.cgroup = self.make_cgroup("older")
+        self.worker = self.start_in(cgroups.path_of(self.cgroup), *self.lab.client.command(
+            sys.executable, "-c", WORKER), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True)
+        self.assertEqual(self.worker.stdout.readline(), "ready\n")
+
+    def tell(self, *words, where="main"):
+        self.worker.stdin.write(" ".join((where, *words)) + "\n")
+        self.worker.stdin.flush()
+        return self.worker.stdout.readline().strip()
+
+    def attach(self, policy=None):
+        return self.daemon.create(self.name(), policy=policy or {"network_policy": NO_NETWORK},
+                                  members=[{"cgroup": self.cgroup}], attach=True)
+
+    def solicits(self, where="main"):
+        """Whether a neighbour solicitation that the worker makes goes out."""
+        mark = token("nd")
+        said = self.tell("solicit", D6, mark, where=where)
+        came = any(mark.encode() in p.payload for p in self.fence())
+        self.assertEqual(said, "sent" if came else "EPERM")
+        return came
+
+    def test_of_a_process(self):
+        self.tell("make")
+        self.assertTrue(self.solicits())
+        self.assertEqual(self.attach().status, 201)
+        self.assertFalse(self.solicits())
+
+    def test_of_a_thread(self):
+        """With a table of descriptors of its own."""
+        self.tell("apart", where="thread")
+        self.assertTrue(self.solicits("thread"))
+        reply = self.attach()
+        if reply.status == 201:
+            self.assertFalse(self.solicits("thread"))
+        else:  # before Linux 6.9
+            self.assertCode(reply, "member_unfit", "raw ICMPv6 socket")
+
+    def test_on_its_way(self):
+        self.tell("make")
+        self.tell("queue_it")
+        self.assertCode(self.attach(), "member_unfit", "raw ICMPv6 socket")
+        self.tell("take_it")
+        self.assertTrue(self.solicits(), "refused, and confined all the same")
+        self.assertEqual(self.attach().status, 201)
+        self.assertFalse(self.solicits())
+
+
+if __name__ == "__main__":
+    main()
