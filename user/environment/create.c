@@ -101,7 +101,7 @@ void pg_environment_set_flags(struct pg_environment *environment)
 	struct pg_header *header = &environment->header;
 
 	header->magic = PG_HEADER_MAGIC;
-	header->flags = PG_HEADER_CHECK_LO_SOURCE;
+	header->flags = PG_HEADER_CHECK_SOURCE | PG_HEADER_CHECK_LO_SOURCE;
 	if (pg_place_count(environment) > 1 && !environment->settings.apart)
 		header->flags |= PG_HEADER_MEMBERS;
 	if (environment->member_addresses)
@@ -231,10 +231,11 @@ static int describe(struct pg_environment *environment, struct pg_error *err)
 	memcpy(header->slots[0], environment->content->slots, sizeof(header->slots[0]));
 	error = environment->dns ? pg_dns_start(environment->dns, err) : 0;
 	if (!error)
-		error = pg_addresses_own(environment, err);
-	if (!error)
 		error = pg_member_addresses_start(environment, err);
-	return error;
+	if (!error)
+		error = pg_places_watch(environment, err);
+	/* With what is there now: its processes are denied everything so far. */
+	return error ? error : pg_homes_start(environment, PG_HOMES_CREATE, err);
 }
 
 static int put_in_force(struct pg_environment *environment, enum pg_phase phase,

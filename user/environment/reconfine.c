@@ -58,6 +58,10 @@ int pg_environment_reconfine(struct pg_environment *environment, size_t index, s
 		environment->header.flags |= PG_HEADER_ATTACHED;
 		error = write_places(environment, err);
 	}
+	if (!error)
+		error = pg_places_watch(environment, err);
+	if (!error)
+		error = pg_homes_renew(environment, PG_HOMES_CREATE, err);
 	return error ? pg_error_prefix(err, "confining %s again", pg_place_path(environment, index))
 		     : 0;
 }
