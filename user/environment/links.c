@@ -60,9 +60,9 @@ int pg_links_write(struct pg_environment *environment, struct pg_error *err)
 	const struct pg_veth *veth;
 	int error = 0;
 
-	PG_VETH_FOREACH(environment->host->links, i, veth)
-	if (!error && veth->owner == environment)
-		error = pg_veth_write(veth, err);
+	PG_VETH_FOREACH (environment->host->links, i, veth)
+		if (!error && veth->owner == environment)
+			error = pg_veth_write(veth, err);
 	return error;
 }
 
@@ -112,32 +112,49 @@ static int put_on(struct pg_veth *veth, struct pg_error *err)
 	return error;
 }
 
-int pg_veth_guard(struct pg_home *home, struct pg_veth *veth, struct pg_error *err)
+static int adjust(struct pg_veth *veth, const struct pg_who *who, struct pg_error *err)
+{
+	if (veth->shared == who->shared && veth->member == who->member)
+		return 0;
+	veth->shared = who->shared;
+	veth->member = who->member;
+	return pg_veth_write(veth, err);
+}
+
+static int try_to_guard(struct pg_home *home, struct pg_veth *veth, const struct pg_who *who,
+			struct pg_error *err)
 {
 	struct pg_environment *environment = home->environment;
-	bool anothers, shared;
-	size_t member;
+	bool anothers;
 	int error = is_anothers(environment, veth, &anothers, err);
 
 	if (error || anothers)
 		return error;
-	error = pg_home_look_who(home, &member, &shared, err);
-	if (error)
-		return error;
 	veth->owner = environment;
-	veth->member = member != SIZE_MAX ? member : 0;
-	veth->shared = shared;
+	veth->member = who->member;
+	veth->shared = who->shared;
 	veth->inode = home->inode;
 	error = put_on(veth, err);
 	if (!error) {
 		pg_log_debug("%s: guards the interface %s", environment->record.name, veth->name);
-		return shared ? pg_links_again(environment->host, AGAIN_NS, err) : 0;
+		return 0;
 	}
-	pg_error_prefix(err, "guarding the interface %s", veth->name);
 	/* It may have gone meanwhile, and is dropped when the kernel says so. */
 	(void)!pg_veth_take_off(veth, NULL);
 	veth->owner = NULL;
 	(void)!pg_links_file_write(environment, NULL);
+	return pg_error_prefix(err, "guarding the interface %s", veth->name);
+}
+
+int pg_veth_guard(struct pg_home *home, struct pg_veth *veth, const struct pg_who *who,
+		  struct pg_error *err)
+{
+	int error;
+
+	if (veth->owner)
+		return veth->owner == home->environment ? adjust(veth, who, err) : 0;
+	error = try_to_guard(home, veth, who, err);
+	veth->failed = error;
 	return error;
 }
 
@@ -172,18 +189,21 @@ static void settle(struct pg_link_watch *watch, struct pg_veth *veth, bool *unkn
 {
 	struct pg_home *home = pg_home_of(watch->host, veth->nsid, NULL);
 	struct pg_error err = {};
+	int error = 0;
 
 	veth->touched = false;
 	if (!home) {
 		*unknown |= !veth->owner && veth->nsid != PG_NSID_NONE;
 		return;
 	}
-	/* At once; what else is there is looked at then. */
-	if (!veth->owner && pg_veth_guard(home, veth, &err)) {
+	/* At once; who lives there, and what else leads out of it, is looked at then. */
+	if (home->links)
+		error = pg_veth_guard(home, veth, &home->links->who, &err);
+	if (!error)
+		error = pg_links_look(home, &err);
+	if (error)
 		warn(watch->host, &err);
-		return;
-	}
-	if (pg_links_look(home, &err))
+	if (error && pg_links_again(watch->host, AGAIN_NS, &err))
 		warn(watch->host, &err);
 }
 
@@ -201,33 +221,40 @@ static int process_events(void *userdata, struct pg_error *err)
 	return error;
 }
 
-/* Who lives where may have changed. */
-static void look_again_at(struct pg_veth *veth, bool *again)
+/* It leads to no home any more; until nobody is left of those who may have moved it. */
+static void end_stray(struct pg_veth *veth)
 {
-	struct pg_host *host = veth->owner->host;
 	struct pg_environment *environment = veth->owner;
-	struct pg_home *home = pg_home_of(host, veth->nsid, NULL);
-	bool populated = true, shared;
 	struct pg_error err = {};
-	size_t member;
+	bool populated = true;
 
-	if (home && home->environment == environment) {
-		*again |= veth->shared;
-		if (!veth->shared || pg_home_look_who(home, &member, &shared, &err) || shared)
-			return;
-		veth->shared = false;
-		if (pg_veth_write(veth, &err))
-			warn(host, &err);
-		return;
-	}
-	/* It leads to no home any more; until nobody is left of those who may have moved it. */
-	*again = true;
 	if (pg_environment_populated(environment, &populated, &err) || populated)
 		return;
 	if (pg_veth_take_off(veth, &err) || pg_links_file_write(environment, &err))
-		warn(host, &err);
+		warn(environment->host, &err);
+}
+
+/* Who lives where may have changed. */
+static void look_again_at(struct pg_veth *veth)
+{
+	const struct pg_home *home = pg_home_of(veth->owner->host, veth->nsid, NULL);
+
+	if (!home || home->environment != veth->owner)
+		end_stray(veth);
 	else
-		veth->touched = true;
+		veth->touched |= veth->shared;
+}
+
+static bool is_worth_another_look(const struct pg_link_watch *watch, const struct pg_veth *veth)
+{
+	const struct pg_home *home;
+
+	if (veth->failed)
+		return true;
+	if (!veth->owner)
+		return false;
+	home = pg_home_of(watch->host, veth->nsid, NULL);
+	return veth->shared || !home || home->environment != veth->owner;
 }
 
 static int process_timer(void *userdata, struct pg_error *err)
@@ -239,24 +266,31 @@ static int process_timer(void *userdata, struct pg_error *err)
 
 	pg_timer_acknowledge(watch->timer_fd);
 	watch->again_at = 0;
-	PG_VETH_FOREACH(watch, i, veth)
-	if (veth->owner)
-		look_again_at(veth, &again);
+	PG_VETH_FOREACH (watch, i, veth) {
+		if (veth->owner)
+			look_again_at(veth);
+		veth->touched |= veth->failed;
+	}
 	error = process_events(watch, err);
+	PG_VETH_FOREACH (watch, i, veth)
+		again |= is_worth_another_look(watch, veth);
 	return error || !again ? error : pg_links_again(watch->host, AGAIN_NS, err);
 }
 
 int pg_links_guard(struct pg_home *home, struct pg_error *err)
 {
 	struct pg_link_watch *watch = home->environment->host->links;
-	int error = pg_veths_read(watch, err);
+	int failed, error = pg_veths_read(watch, err);
 
 	if (!error)
 		error = pg_links_look(home, err);
-	/* What else has happened is not this one's. */
+	/* What else has happened is not this one's; and a runtime's helper may have been there. */
 	if (!error && pg_veth_touched(watch))
-		error = pg_links_again(home->environment->host, 1, err);
-	return error;
+		return pg_links_again(home->environment->host, 1, err);
+	if (!error && !home->links->who.shared)
+		return 0;
+	failed = pg_links_again(home->environment->host, AGAIN_NS, error ? NULL : err);
+	return error ? error : failed;
 }
 
 void pg_links_release(struct pg_home *home, bool keep)

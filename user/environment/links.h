@@ -31,11 +31,18 @@ struct pg_veth {
 	char device[IF_NAMESIZE]; /* the peer's name; empty: not known */
 	unsigned int list;	  /* the last one in which it was */
 	bool touched;		  /* something about it is new */
+	bool failed;		  /* it has no guard that it should have */
 	/* Whose guard is on it; NULL: nobody's. */
 	struct pg_environment *owner;
 	size_t member;	/* whose header it has */
 	uint64_t inode; /* of the namespace in which the peer was; 0: not known */
 	bool shared;	/* others live in that namespace, too */
+};
+
+/* Who lives in a home. */
+struct pg_who {
+	size_t member; /* one that has a process there */
+	bool shared;   /* somebody has who is of no member */
 };
 
 #define PG_VETH_BUCKETS 256
@@ -70,8 +77,10 @@ struct pg_veth *pg_veth_find(struct pg_link_watch *watch, unsigned int ifindex);
 struct pg_veth *pg_veth_touched(struct pg_link_watch *watch);
 
 /* links.c */
-/* Puts the guard on; a link that has another Environment's is left alone. */
-int pg_veth_guard(struct pg_home *home, struct pg_veth *veth, struct pg_error *err) PG_MUST_CHECK;
+/* Puts the guard on, or makes it say who lives there; a link that has another Environment's is left
+ * alone. */
+int pg_veth_guard(struct pg_home *home, struct pg_veth *veth, const struct pg_who *who,
+		  struct pg_error *err) PG_MUST_CHECK;
 /* A host end is gone; its owner's record still has it. */
 void pg_veth_lost(struct pg_link_watch *watch, const struct pg_veth *veth);
 /* Takes it off; the record still has it. */
@@ -90,15 +99,15 @@ struct pg_open_link {
 };
 #define PG_OPEN_LINKS_MAX 64
 struct pg_links {
+	struct pg_who who;
 	struct pg_open_link open[PG_OPEN_LINKS_MAX];
 	size_t count;
 };
 /* Looks at its interfaces, and guards what can be guarded. */
 int pg_links_look(struct pg_home *home, struct pg_error *err) PG_MUST_CHECK;
 
-/* links_who.c: the member that has a process in the home (SIZE_MAX: none), and whether somebody
- * has who is of no member. */
-int pg_home_look_who(const struct pg_home *home, size_t *ret_member, bool *ret_shared,
+/* links_who.c */
+int pg_home_look_who(const struct pg_home *home, struct pg_who *ret_who,
 		     struct pg_error *err) PG_MUST_CHECK;
 
 /* links_record.c */

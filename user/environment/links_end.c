@@ -13,15 +13,14 @@
  */
 static int hand_over(struct pg_veth *veth, struct pg_home *home, struct pg_error *err)
 {
-	size_t member;
-	bool shared;
-	int error = pg_home_look_who(home, &member, &shared, err);
+	struct pg_who who;
+	int error = pg_home_look_who(home, &who, err);
 
 	if (error)
 		return error;
 	veth->owner = home->environment;
-	veth->member = member != SIZE_MAX ? member : 0;
-	veth->shared = shared;
+	veth->member = who.member;
+	veth->shared = who.shared;
 	error = pg_links_file_write(veth->owner, err);
 	if (!error)
 		error = pg_veth_write(veth, err);
@@ -40,22 +39,34 @@ static int end_link(struct pg_veth *veth, struct pg_error *err)
 	return pg_veth_take_off(veth, err);
 }
 
+static struct pg_veth *find_owned(const struct pg_environment *environment)
+{
+	struct pg_veth *veth;
+
+	PG_VETH_FOREACH (environment->host->links, i, veth)
+		if (veth->owner == environment)
+			return veth;
+	return NULL;
+}
+
 int pg_links_end(struct pg_environment *environment, struct pg_error *err)
 {
+	struct pg_link_watch *watch = environment->host->links;
 	struct pg_veth *veth;
 	bool any = false;
 	int error = 0;
 
-	PG_VETH_FOREACH(environment->host->links, i, veth)
-	{
-		if (error || veth->owner != environment)
-			continue;
-		error = end_link(veth, err);
+	while (!error && (veth = find_owned(environment))) {
+		const unsigned int ifindex = veth->ifindex;
+
+		/* Where it leads now: nobody says when the other end has been moved. */
+		error = pg_veths_read_one(watch, ifindex, err);
+		veth = pg_veth_find(watch, ifindex);
+		if (!error && veth && veth->owner == environment)
+			error = end_link(veth, err);
 		any = true;
 	}
-	if (error || !any)
-		return error;
-	return pg_links_file_write(environment, err);
+	return error || !any ? error : pg_links_file_write(environment, err);
 }
 
 void pg_links_leave(struct pg_environment *environment)
@@ -64,9 +75,9 @@ void pg_links_leave(struct pg_environment *environment)
 
 	if (!environment->host->links)
 		return;
-	PG_VETH_FOREACH(environment->host->links, i, veth)
-	if (veth->owner == environment)
-		veth->owner = NULL;
+	PG_VETH_FOREACH (environment->host->links, i, veth)
+		if (veth->owner == environment)
+			veth->owner = NULL;
 }
 
 static int read_record(const char *name, unsigned int **ret_items, size_t *ret_count,
@@ -168,8 +179,7 @@ int pg_links_renew(struct pg_environment *environment, struct pg_error *err)
 	bool any = false;
 	int error = pg_links_file_write(environment, err);
 
-	PG_VETH_FOREACH(environment->host->links, i, veth)
-	{
+	PG_VETH_FOREACH (environment->host->links, i, veth) {
 		if (error || veth->owner != environment)
 			continue;
 		error = pg_link_attach(environment->host->kernel, veth->ifindex, err);

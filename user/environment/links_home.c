@@ -117,8 +117,7 @@ static int look_at_veth(struct pg_home *home, const struct pg_device *device,
 	}
 	veth->inode = home->inode;
 	snprintf(veth->device, sizeof(veth->device), "%s", device->name);
-	if (!veth->owner)
-		error = pg_veth_guard(home, veth, err);
+	error = pg_veth_guard(home, veth, &links->who, err);
 	if (!error && veth->owner != home->environment)
 		add_open(links, device->name, veth->name, PG_UNGUARDED_ANOTHERS);
 	return error;
@@ -141,15 +140,15 @@ static int look_at_all(struct pg_home *home, struct pg_links *links, struct pg_e
 }
 
 /* A list that could not be had (the namespace is about to go) has none of them. */
-static int guard_listed(struct pg_home *home, struct pg_error *err)
+static int guard_listed(struct pg_home *home, const struct pg_who *who, struct pg_error *err)
 {
 	struct pg_link_watch *watch = home->environment->host->links;
 	struct pg_veth *veth;
 	int error = 0;
 
-	PG_VETH_FOREACH(watch, i, veth)
-	if (!error && !veth->owner && veth->nsid == home->nsid)
-		error = pg_veth_guard(home, veth, err);
+	PG_VETH_FOREACH (watch, i, veth)
+		if (!error && !veth->owner && veth->nsid == home->nsid)
+			error = pg_veth_guard(home, veth, who, err);
 	return error;
 }
 
@@ -191,9 +190,11 @@ int pg_links_look(struct pg_home *home, struct pg_error *err)
 	if (home->is_host)
 		add_open(links, "", "", PG_UNGUARDED_HOST_NETWORK);
 	else
+		error = pg_home_look_who(home, &links->who, err);
+	if (!error && !home->is_host)
 		error = look_at_all(home, links, err);
 	if (!error && !home->is_host)
-		error = guard_listed(home, err);
+		error = guard_listed(home, &links->who, err);
 	if (error)
 		return pg_error_prefix(err, "guarding the links of the network namespace %ju",
 				       (uintmax_t)home->inode);

@@ -82,9 +82,9 @@ int pg_links_file_write(struct pg_environment *environment, struct pg_error *err
 
 	if (!out)
 		return pg_fail(err, -ENOMEM, "not enough memory for guarded interfaces");
-	PG_VETH_FOREACH(watch, i, veth)
-	if (veth->owner == environment)
-		fprintf(out, "%" PRIu64 " %u\n", here, veth->ifindex);
+	PG_VETH_FOREACH (watch, i, veth)
+		if (veth->owner == environment)
+			fprintf(out, "%" PRIu64 " %u\n", here, veth->ifindex);
 	if (fclose(out))
 		return pg_fail(err, -ENOMEM, "not enough memory for guarded interfaces");
 	error = pg_record_put(environment->record_fd, PG_LINKS_FILE, text, size, err);

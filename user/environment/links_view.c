@@ -7,8 +7,7 @@ void pg_environment_visit_links(const struct pg_environment *environment, pg_lin
 	const struct pg_home *home;
 	const struct pg_veth *veth;
 
-	PG_VETH_FOREACH(environment->host->links, i, veth)
-	{
+	PG_VETH_FOREACH (environment->host->links, i, veth) {
 		const struct pg_link_view view = {
 			.network_namespace = veth->inode,
 			.interface = veth->name,

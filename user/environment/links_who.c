@@ -12,8 +12,7 @@
 
 struct looking {
 	const struct pg_home *home;
-	size_t member;
-	bool shared;
+	struct pg_who who;
 };
 
 /* SIZE_MAX: in none. */
@@ -49,16 +48,15 @@ static int look_at(struct looking *looking, int proc_fd, const char *pid, struct
 	}
 	member = member_at(looking->home->environment, path);
 	if (member == SIZE_MAX)
-		looking->shared = true;
-	else if (looking->member == SIZE_MAX)
-		looking->member = member;
+		looking->who.shared = true;
+	else
+		looking->who.member = member;
 	return 0;
 }
 
-int pg_home_look_who(const struct pg_home *home, size_t *ret_member, bool *ret_shared,
-		     struct pg_error *err)
+int pg_home_look_who(const struct pg_home *home, struct pg_who *ret_who, struct pg_error *err)
 {
-	struct looking looking = {.home = home, .member = SIZE_MAX};
+	struct looking looking = {.home = home};
 	pg_autoclosedir DIR *proc = opendir("/proc");
 	struct dirent *entry;
 	int error = 0;
@@ -70,7 +68,6 @@ int pg_home_look_who(const struct pg_home *home, size_t *ret_member, bool *ret_s
 			error = look_at(&looking, dirfd(proc), entry->d_name, err);
 	if (error)
 		return error;
-	*ret_member = looking.member;
-	*ret_shared = looking.shared;
+	*ret_who = looking.who;
 	return 0;
 }

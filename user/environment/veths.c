@@ -28,9 +28,9 @@ struct pg_veth *pg_veth_touched(struct pg_link_watch *watch)
 {
 	struct pg_veth *veth;
 
-	PG_VETH_FOREACH(watch, i, veth)
-	if (veth->touched)
-		return veth;
+	PG_VETH_FOREACH (watch, i, veth)
+		if (veth->touched)
+			return veth;
 	return NULL;
 }
 
