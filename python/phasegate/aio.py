@@ -196,9 +196,12 @@ class AsyncClient:
         return await self.call(wire.explain(name, host, phase))
 
     async def verify(self, name: str, *, allowed: Optional[str] = None,
-                     blocked: Optional[str] = None) -> model.Verification:
-        """Tries one destination of each kind from inside (HOST:PORT)."""
-        return await self.call(wire.verify(name, allowed=allowed, blocked=blocked))
+                     blocked: Optional[str] = None,
+                     without: Sequence[str] = ()) -> model.Verification:
+        """Tries from inside one destination of each kind (HOST:PORT), and the ways around but for
+        the vectors that it goes without."""
+        return await self.call(wire.verify(name, allowed=allowed, blocked=blocked,
+                                           without=without))
 
     async def events(self, cursor: Union[int, str, None] = None, *,
                      environment: Optional[str] = None, follow: bool = False) -> model.EventPage:
@@ -313,9 +316,10 @@ class AsyncEnvironment(Standing):
                       phase: Optional[model.Phase] = None) -> model.Explanation:
         return await self.client.explain(self.name, host, phase)
 
-    async def verify(self, *, allowed: Optional[str] = None,
-                     blocked: Optional[str] = None) -> model.Verification:
-        return await self.client.verify(self.name, allowed=allowed, blocked=blocked)
+    async def verify(self, *, allowed: Optional[str] = None, blocked: Optional[str] = None,
+                     without: Sequence[str] = ()) -> model.Verification:
+        return await self.client.verify(self.name, allowed=allowed, blocked=blocked,
+                                        without=without)
 
     async def events(self, cursor: Union[int, str, None] = None, *,
                      follow: bool = False) -> model.EventPage:

@@ -151,9 +151,11 @@ class Client:
         return self.call(wire.explain(name, host, phase))
 
     def verify(self, name: str, *, allowed: Optional[str] = None,
-               blocked: Optional[str] = None) -> model.Verification:
-        """Tries one destination of each kind from inside (HOST:PORT)."""
-        return self.call(wire.verify(name, allowed=allowed, blocked=blocked))
+               blocked: Optional[str] = None,
+               without: Sequence[str] = ()) -> model.Verification:
+        """Tries from inside one destination of each kind (HOST:PORT), and the ways around but for
+        the vectors that it goes without."""
+        return self.call(wire.verify(name, allowed=allowed, blocked=blocked, without=without))
 
     def events(self, cursor: Union[int, str, None] = None, *, environment: Optional[str] = None,
                follow: bool = False) -> model.EventPage:
@@ -262,9 +264,10 @@ class Environment(Standing):
     def explain(self, host: str, phase: Optional[model.Phase] = None) -> model.Explanation:
         return self.client.explain(self.name, host, phase)
 
-    def verify(self, *, allowed: Optional[str] = None,
-               blocked: Optional[str] = None) -> model.Verification:
-        return self.client.verify(self.name, allowed=allowed, blocked=blocked)
+    def verify(self, *, allowed: Optional[str] = None, blocked: Optional[str] = None,
+               without: Sequence[str] = ()) -> model.Verification:
+        return self.client.verify(self.name, allowed=allowed, blocked=blocked,
+                                  without=without)
 
     def events(self, cursor: Union[int, str, None] = None, *,
                follow: bool = False) -> model.EventPage:

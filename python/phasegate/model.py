@@ -250,6 +250,33 @@ class VerifyProbe:
     target: Optional[str]
     address: Optional[str]
     result: str
+    wrong: bool
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifyLookup:
+    address: str
+    result: str
+    wrong: bool
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifyPhase:
+    """null where the policy has nothing that could be looked up."""
+
+    allowed: Optional[VerifyLookup]
+    blocked: Optional[VerifyLookup]
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifyVector:
+    name: str
+    what: str
+    expected: str
+    result: str
+    wrong: bool
     reason: str
 
 
@@ -261,6 +288,8 @@ class Verification:
     result: str
     allowed: Optional[VerifyProbe]
     blocked: VerifyProbe
+    phases: Mapping[str, VerifyPhase]
+    vectors: Tuple[VerifyVector, ...]
 
     @property
     def enforced(self) -> bool:

@@ -178,10 +178,11 @@ def explain(name: str, host: str,
                    _as(model.Explanation), repeat=True)
 
 
-def verify(name: str, *, allowed: Optional[str] = None,
-           blocked: Optional[str] = None) -> Request[model.Verification]:
+def verify(name: str, *, allowed: Optional[str] = None, blocked: Optional[str] = None,
+           without: Sequence[str] = ()) -> Request[model.Verification]:
     return Request("POST", _path(name, "/verify"), _as(model.Verification),
-                   _given(allowed=allowed, blocked=blocked), repeat=True)
+                   _given(allowed=allowed, blocked=blocked, without=list(without) or None),
+                   repeat=True)
 
 
 def events(cursor: Union[int, str, None] = None, environment: Optional[str] = None,
