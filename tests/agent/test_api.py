@@ -22,8 +22,11 @@ class Api(AgentTest):
         reply = self.daemon.call("GET", "/v1/capabilities")
         self.assertEqual(reply.status, 200)
         self.assertEqual(set(reply["modes"]), {PUBLIC, NO_NETWORK, "allowlist"})
+        levels = reply["operator"].pop("exposures")
         self.assertEqual(reply["operator"], {"never_allow": ["169.254.169.254", "fd00:ec2::254"],
                                              "host_ports": [443, 8443]})
+        self.assertEqual(set(levels), set(openapi.SCHEMAS["ExposureId"]["enum"]))
+        self.assertEqual((levels["privileged"], levels["host_process"]), ("refuse", "warn"))
 
     def test_validate(self):
         reply = self.daemon.call("POST", "/v1/validate", {"policy": POLICY})

@@ -4,6 +4,7 @@
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/member.h>
 
+#include "exposures.h"
 #include "request.h"
 #include "server.h"
 
@@ -82,6 +83,9 @@ static void write_operator(struct pg_json_writer *json, const struct pg_config *
 	} else {
 		pg_json_write_null(json, "host_ports");
 	}
+	pg_json_write_open(json, "exposures", '{');
+	pg_exposures_describe(config, json);
+	pg_json_write_close(json, '}');
 	pg_json_write_close(json, '}');
 }
 

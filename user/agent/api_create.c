@@ -8,6 +8,7 @@
 #include "create.h"
 #include "describe.h"
 #include "descriptors.h"
+#include "exposures.h"
 #include "members.h"
 #include "opens_host.h"
 #include "quota.h"
@@ -128,6 +129,7 @@ static void warn(struct pg_agent *agent, const struct creation *creation)
 			      " for: whoever can listen or answer there decides what they open");
 	pg_opens_host_warn(agent, policy);
 	pg_containers_warn(agent, &creation->members, policy);
+	pg_exposures_warn(agent, &creation->members.exposures, creation->wanted.accept);
 }
 
 /* What the layers below say; everything that has a code of its own was checked before. */
@@ -158,8 +160,9 @@ static int prepare_note(struct creation *creation, struct pg_reply *reply)
 			managed->note.run_since = pg_boottime_ns();
 		managed->note.members = PG_TAKE_PTR(creation->members.sources);
 		managed->note.warnings = strdup("");
+		(void)!pg_exposures_print(&creation->members.exposures, &managed->note.exposures);
 	}
-	if (!managed || !managed->note.warnings)
+	if (!managed || !managed->note.warnings || !managed->note.exposures)
 		return pg_reply_error(reply, PG_API_OUT_OF_MEMORY, creation->wanted.name, NULL,
 				      "no memory for the Environment");
 	return 0;
@@ -333,7 +336,9 @@ static void finish(struct pg_agent *agent, const struct pg_request *request,
 	if (creation->refusal.status) {
 		*reply = creation->refusal;
 		creation->refusal = (struct pg_reply){0};
-	} else if (find_resolvers(agent, creation, reply) == 0) {
+	} else if (pg_exposures_judge(agent, &creation->members.exposures, creation->wanted.accept,
+				      reply) == 0 &&
+		   find_resolvers(agent, creation, reply) == 0) {
 		create(agent, request, creation, reply);
 	}
 }

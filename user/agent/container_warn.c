@@ -157,13 +157,8 @@ static void warn_of_rights(struct pg_agent *agent, const struct pg_member_contai
 {
 	const char *name = member->container.name;
 
-	if (member->container.privileged) {
-		warn(agent, "container_privileged",
-		     "the container %s is privileged: its root can leave it, and with it the "
-		     "policy",
-		     name);
+	if (member->container.privileged)
 		return;
-	}
 	if (member->net_raw)
 		warn(agent, "container_net_raw",
 		     "the container %s may have CAP_NET_RAW: what it sends by packet sockets"

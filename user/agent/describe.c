@@ -176,6 +176,8 @@ void pg_describe(const struct pg_managed *managed, enum pg_detail detail,
 		return;
 	pg_json_write_name(json, "warnings");
 	fprintf(json->out, "[%s]", managed->note.warnings);
+	pg_json_write_name(json, "exposures");
+	fprintf(json->out, "[%s]", managed->note.exposures);
 	write_policy(policy, json);
 	write_counters(environment, json);
 	write_dns(environment, json);

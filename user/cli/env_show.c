@@ -104,6 +104,12 @@ static void print_pairs(const struct pg_json_value *array, const char *label, co
 	}
 }
 
+/* What no policy can hold. */
+static void print_exposures(const struct pg_json_value *array)
+{
+	print_pairs(array, "exposure", "id", ": ", "message");
+}
+
 /* A container's own network, which the policy does not change. */
 static void print_network(const struct pg_json_value *network)
 {
@@ -208,6 +214,7 @@ void pg_env_print_detail(const struct pg_json_value *root)
 	printf("%-15s %s\n", "lease", lease ? lease : "");
 	for (; member; member = pg_json_next(member))
 		print_member(member);
+	print_exposures(pg_json_member(root, "exposures"));
 	for (size_t i = 0; policy && pg_agent_phases[i]; i++)
 		print_phase(policy, pg_agent_phases[i]);
 	print_counters(pg_json_member(root, "counters"));

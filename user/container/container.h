@@ -58,6 +58,9 @@ struct pg_runtimes {
 /* Names that were given to it with an address: a line each of a command or a Compose file. */
 #define PG_CONTAINER_HOSTS_MAX	  256
 
+/* Devices that are asked for by name; what it has beyond them is seen in it. */
+#define PG_CONTAINER_DEVICES_MAX 32
+
 struct pg_container_network {
 	char *name;
 	bool internal;		 /* has no way out */
@@ -85,6 +88,10 @@ struct pg_container {
 	char *name; /* the id if it has no other */
 	pid_t pid;
 	bool privileged;
+	/* What executes it: "runc", "io.containerd.kata.v2"; NULL: not known. */
+	char *executor;
+	char *devices[PG_CONTAINER_DEVICES_MAX]; /* of the host that it was given, as paths */
+	size_t device_count;
 	/* "none", "host", "container:ID", the name of a network, or a runtime's own word for a
 	 * namespace with a network; NULL: not known. */
 	char *network_mode;

@@ -50,8 +50,9 @@
 	X(PACKET_SOCKET, "packet_socket", REFUSE, \
 	  "close packet sockets of another network namespace before it is confined") \
 	X(VSOCK_SOCKET, "vsock_socket", REFUSE, "close AF_VSOCK sockets before it is confined") \
-	X(VSOCK, "vsock", WARN, \
-	  "start it with a seccomp profile that denies AF_VSOCK, as phasegate's does") \
+	X(VSOCK, "vsock", WARN, "start it with a seccomp profile that denies AF_VSOCK") \
+	X(VSOCK_FILTERED, "vsock_filtered", LIST, \
+	  "make sure that its seccomp profile denies AF_VSOCK") \
 	X(UNGUARDED_LINK, "unguarded_link", REFUSE, \
 	  "start it with --cap-drop NET_RAW and without NET_ADMIN, or in a network with a veth") \
 	X(HOST_PROCESS, "host_process", WARN, \

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
@@ -182,6 +183,34 @@ static void inspect_place(struct pg_inspection *inspection, struct pg_process *p
 	pg_inspect_devices(inspection, process);
 }
 
+static void note_filter(struct pg_inspection *inspection, const struct pg_process *process)
+{
+	uint64_t seccomp = 0;
+
+	inspection->contained = true;
+	if (!pg_status_number(process->status, "Seccomp", 10, &seccomp) || seccomp == 0)
+		inspection->unfiltered = true;
+}
+
+/* A runtime that has its containers in a process of its own; a container may have one by the name.
+ */
+static void inspect_executable(struct pg_inspection *inspection, const struct pg_process *process)
+{
+	static const char *const names[] = {"runsc", "containerd-shim-kata", "firecracker",
+					    "cloud-hypervisor"};
+	char path[PATH_MAX];
+	const ssize_t size = readlinkat(process->proc_fd, "exe", path, sizeof(path) - 1);
+	const char *name;
+
+	if (size < 0)
+		return;
+	path[size] = '\0';
+	name = strrchr(path, '/');
+	for (size_t i = 0; name && i < PG_ARRAY_SIZE(names); i++)
+		if (strncmp(name + 1, names[i], strlen(names[i])) == 0)
+			pg_inspect_runtime(inspection, name + 1);
+}
+
 void pg_inspect_process(struct pg_inspection *inspection, pid_t pid)
 {
 	PG_CLEANUP(close_process) struct pg_process process;
@@ -199,6 +228,8 @@ void pg_inspect_process(struct pg_inspection *inspection, pid_t pid)
 	if (process.of_host) {
 		inspect_host_process(inspection, &process);
 	} else {
+		note_filter(inspection, &process);
+		inspect_executable(inspection, &process);
 		pg_inspect_rights(inspection, &process);
 		inspect_place(inspection, &process);
 	}

@@ -9,6 +9,7 @@
  *   rights.c       capabilities, namespaces
  *   mounts.c       what is mounted in it
  *   devices.c      devices that it can open
+ *   vsock.c        whether the host has AF_VSOCK
  *   descriptors.c  sockets that it has open
  */
 #pragma once
@@ -33,8 +34,8 @@ struct pg_inspect_place {
 /* Where the places are in their file systems. */
 struct pg_host_places {
 	struct {
-		const char *path;
-		char *inside; /* its path in the file system; owned */
+		char *path;   /* as the host sees it */
+		char *inside; /* in the file system */
 		unsigned int major, minor;
 		enum pg_exposure_id id;
 	} items[PG_INSPECT_PLACES_MAX];
@@ -54,6 +55,8 @@ struct pg_inspection {
 	const struct pg_host_places *places;
 	struct pg_exposure_list *found;
 	uint64_t net_capabilities; /* out: of CAP_NET_RAW and CAP_NET_ADMIN what any process has */
+	bool contained;		   /* out: there is a process that is not the host's own */
+	bool unfiltered;	   /* out: one of them has no seccomp filter */
 	size_t processes, descriptors; /* looked at so far */
 	ino_t namespaces[8];	       /* of mounts, looked at last */
 	size_t next_namespace;
@@ -61,6 +64,9 @@ struct pg_inspection {
 
 /* Looks at a process of the member. It may have ended: then nothing is found. */
 void pg_inspect_process(struct pg_inspection *inspection, pid_t pid);
+
+/* After all of its processes: whether they may use AF_VSOCK, which no hook sees. */
+void pg_inspect_vsock(struct pg_inspection *inspection);
 
 /* What a runtime says of a container. */
 void pg_inspect_runtime(struct pg_inspection *inspection, const char *runtime);

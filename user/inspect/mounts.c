@@ -53,7 +53,9 @@ int pg_host_places_find(const char *mountinfo, const struct pg_inspect_place *pl
 			return -ENOMEM;
 		if (!inside)
 			continue;
-		found.items[found.count].path = places[i].path;
+		found.items[found.count].path = strdup(places[i].path);
+		if (!found.items[found.count].path)
+			return -ENOMEM;
 		found.items[found.count].inside = PG_TAKE_PTR(inside);
 		found.items[found.count].major = major;
 		found.items[found.count].minor = minor;
@@ -66,14 +68,18 @@ int pg_host_places_find(const char *mountinfo, const struct pg_inspect_place *pl
 
 void pg_host_places_clear(struct pg_host_places *places)
 {
-	for (size_t i = 0; i < places->count; i++)
+	for (size_t i = 0; i < places->count; i++) {
+		free(places->items[i].path);
 		free(places->items[i].inside);
+	}
 	places->count = 0;
 }
 
-static void look_at_places(struct pg_inspection *inspection, const struct pg_mount *mount)
+/* One place for each kind: the first ones have the others in them. */
+static uint64_t look_at_places(struct pg_inspection *inspection, const struct pg_mount *mount)
 {
 	const struct pg_host_places *places = inspection->places;
+	uint64_t told = 0;
 
 	for (size_t i = 0; places && i < places->count; i++) {
 		const enum pg_exposure_id id = places->items[i].id;
@@ -83,12 +89,14 @@ static void look_at_places(struct pg_inspection *inspection, const struct pg_mou
 		    !pg_path_is_within(places->items[i].inside, mount->root))
 			continue;
 		/* A socket is there to be connected to however it is mounted. */
-		if (id == PG_EXPOSURE_HOST_FILES && mount->read_only)
+		if (told >> id & 1 || (id == PG_EXPOSURE_HOST_FILES && mount->read_only))
 			continue;
+		told |= 1ULL << id;
 		pg_exposures_add(inspection->found, id, inspection->member,
 				 "%s has the host's %s, mounted at %s", inspection->name,
 				 places->items[i].path, mount->point);
 	}
+	return told;
 }
 
 /* Sockets that are known by their names, wherever the runtime that has them keeps them. */
@@ -213,8 +221,8 @@ static void look_at_proc(struct pg_inspection *inspection, const struct pg_proce
 static void look_at(struct pg_inspection *inspection, const struct pg_process *process,
 		    const struct pg_mount *mount)
 {
-	look_at_places(inspection, mount);
-	look_at_sockets(inspection, mount);
+	if (!(look_at_places(inspection, mount) >> PG_EXPOSURE_RUNTIME_SOCKET & 1))
+		look_at_sockets(inspection, mount);
 	if (pg_exposures_have(inspection->found, PG_EXPOSURE_PRIVILEGED, inspection->member))
 		return;
 	look_at_cgroups(inspection, process, mount);
