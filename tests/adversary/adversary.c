@@ -3,10 +3,12 @@
  * Reads attempts, one a line, and answers each with a line of JSON.
  *
  *   adversary list                   the names of all vectors
+ *   adversary serve                  a server, for what comes from outside
  *   adversary                        attempts from standard input:
  *     NAME root|user KEY=VALUE...    keys as in parse()
  */
 #include "adversary.h"
+#include "serve.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -202,6 +204,8 @@ int main(int argc, char **argv)
 			puts(one->name);
 		return 0;
 	}
+	if (argc > 1 && strcmp(argv[1], "serve") == 0)
+		return serve();
 	while (getline(&line, &room, stdin) > 0)
 		interpret(line);
 	free(line);

@@ -105,6 +105,9 @@ size_t put_udp(uint8_t *packet, const union any *from, const union any *to, uint
 /* TCP with the token as payload if there is one. */
 size_t put_tcp(uint8_t *packet, const union any *from, const union any *to, uint16_t port,
 	       uint8_t flags, const char *token);
+/* The ACK that follows such a SYN, of the other end's number. */
+size_t put_segment(uint8_t *packet, const union any *from, const union any *to, uint16_t port,
+		   uint32_t number);
 size_t put_echo(uint8_t *packet, const union any *from, const union any *to, const char *token);
 size_t header_size(const union any *address);
 /* An Ethernet header to the gateway; returns its size. */
@@ -114,3 +117,5 @@ int send_packet(const uint8_t *packet, size_t size, const union any *by);
 /* Sends a whole frame by a packet socket. */
 int send_frame(const char *device, const uint8_t *frame, size_t size);
 int index_of(const char *device);
+/* A device that has just been set up drops what comes before its queue is there. */
+int wait_up(const char *device);

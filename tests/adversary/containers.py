@@ -60,13 +60,14 @@ class Runc:
     name = "runc"
     available = shutil.which("runc") and shutil.which("busybox")
 
-    def __init__(self, world, environment, privilege, label):
+    def __init__(self, world, environment, privilege, label, words=(), **sysctl):
         self.folder = tempfile.mkdtemp(prefix="pgt-")
         world.stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         namespace = world.namespace()
         self.addresses = world.attach(namespace)
+        namespace.sysctl(**sysctl)
         bundle.make(self.folder, namespace, f"{environment['cgroup_parent']}/{label}",
-                    ["/bin/adversary"])
+                    ["/bin/adversary", *words])
         add_tools(self.folder + "/rootfs")
         if privilege == ADMIN:
             self._add_capability("CAP_NET_ADMIN")
@@ -108,7 +109,7 @@ class DockerHost(dockerd.Dockerd):
                   f"{network4}.0.1", "--subnet", f"{network6}::/32", "--gateway", f"{network6}::1",
                   "--opt", f"com.docker.network.bridge.name={bridge}",
                   "--opt", "com.docker.network.enable_ipv6=true", "pgt")
-        world.host.ip(f"link set {bridge} promisc on")
+        world.host.ip(f"link set {bridge} promisc on type bridge mcast_snooping 0")
         # Docker's own firewall forwards what the container sends; so do we, also of other sources.
         world.host.call(lambda: subprocess.run(["iptables", "-P", "FORWARD", "ACCEPT"],
                                                check=False, timeout=LIMIT))

@@ -4,11 +4,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 bool is_v6(const union any *address)
@@ -158,4 +160,19 @@ int shell(const char *format, ...)
 	va_end(arguments);
 	status = system(command);
 	return status == 0 ? 0 : -EOPNOTSUPP;
+}
+
+int wait_up(const char *device)
+{
+	struct ifreq request = {0};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), up = 0;
+
+	strncpy(request.ifr_name, device, IFNAMSIZ - 1);
+	for (int tries = 0; !up && tries < 8 * PATIENCE_MS; tries++) {
+		up = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && request.ifr_flags & IFF_RUNNING;
+		if (!up)
+			poll(NULL, 0, 1);
+	}
+	close(fd);
+	return up ? 0 : -ENETDOWN;
 }

@@ -96,15 +96,15 @@ size_t put_udp(uint8_t *packet, const union any *from, const union any *to, uint
 	return put_ip(packet, from, to, IPPROTO_UDP, size);
 }
 
-size_t put_tcp(uint8_t *packet, const union any *from, const union any *to, uint16_t port,
-	       uint8_t flags, const char *token)
+static size_t put_numbered(uint8_t *packet, const union any *from, const union any *to,
+			   uint16_t port, uint8_t flags, const char *token, const uint8_t *numbers)
 {
 	size_t head = header_size(to), size = TCP_SIZE + (token ? strlen(token) : 0);
 
 	memset(packet + head, 0, TCP_SIZE);
 	put16(packet + head, SOURCE);
 	put16(packet + head + 2, port);
-	memcpy(packet + head + 4, "pgad", 4);
+	memcpy(packet + head + 4, numbers, 8);
 	packet[head + 12] = 5 << 4;
 	packet[head + 13] = flags;
 	put16(packet + head + 14, 1024);
@@ -112,6 +112,22 @@ size_t put_tcp(uint8_t *packet, const union any *from, const union any *to, uint
 		memcpy(packet + head + TCP_SIZE, token, strlen(token));
 	put_checksum(packet, from, to, IPPROTO_TCP, size, 16);
 	return put_ip(packet, from, to, IPPROTO_TCP, size);
+}
+
+size_t put_tcp(uint8_t *packet, const union any *from, const union any *to, uint16_t port,
+	       uint8_t flags, const char *token)
+{
+	return put_numbered(packet, from, to, port, flags, token, (const uint8_t *)"pgad\0\0\0");
+}
+
+size_t put_segment(uint8_t *packet, const union any *from, const union any *to, uint16_t port,
+		   uint32_t number)
+{
+	uint8_t numbers[8] = "pgae";
+
+	put16(numbers + 4, number >> 16);
+	put16(numbers + 6, number);
+	return put_numbered(packet, from, to, port, 16, NULL, numbers);
 }
 
 size_t put_echo(uint8_t *packet, const union any *from, const union any *to, const char *token)

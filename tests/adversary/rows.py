@@ -107,7 +107,8 @@ _row("raw_forged_udp", "from D to its closed port: the kernel's error goes to D"
      None)
 _row("raw_forged_syn", "from D to its closed port: the RST goes to D", "46", "raw", None)
 _row("raw_forged_to_allowed", "from D to A", "46", "raw", None)
-_row("raw_fragment", "a fragment", "46", "raw", "denied")
+_row("raw_fragment", "a fragment", "46", "raw", "denied",
+     rare="a container without conntrack, which collects fragments")
 _row("raw_ipip", "IP in IP: outer A, inner D", "46", "raw", "denied")
 _row("raw_gre", "GRE: outer A, inner D", "46", "raw", "denied")
 _row("raw_6in4", "IPv6 in IPv4, and IPv4 in IPv6", "46", "raw", "denied")
@@ -136,6 +137,10 @@ _row("reflected_echo", "into lo, from D: the kernel answers to D, without a sock
      None)
 _row("reflected_udp", "the same, to a closed port", "46", "raw", None)
 _row("reflected_syn", "the same, by a SYN", "46", "raw", None)
+_row("reflected_syn_to_listener", "the same, to a listener: the SYN-ACK's numbers are chosen", "46",
+     "raw", None)
+_row("reflected_connection", "a connection \"from\" D, accepted by a server inside", "46", "raw",
+     None)
 _row("af_xdp", "AF_XDP", "46", "raw", "denied", rare="AF_XDP")
 
 _group("Devices, tunnels and rewriting")
@@ -164,10 +169,16 @@ _row("nft_duplicate", "netfilter: copies of loopback's packets", "46", "admin", 
      rare="nft_dup")
 _row("tc_mirror", "tc: copies of loopback's packets", "46", "admin", None, rare="act_mirred")
 _row("tc_rewrite", "tc: A becomes D", "4", "admin", "passes", rare="act_pedit")
-_row("seg6_route", "a route that puts packets to A into a header to D", "6", "admin", "denied",
+_row("seg6_route", "a route that puts packets to A into a header to D", "6", "admin", None,
      rare="seg6")
 _row("mpls_route", "a route with an MPLS label", "4", "admin", "denied", rare="mpls_iptunnel")
 _row("rule_without_local", "loopback addresses routed to the device", "46", "admin", None)
+_row("injected_echo", "as if D had asked, by the container's device: the kernel answers", "46",
+     "admin", None, rare="act_mirred")
+_row("injected_udp", "as if D had sent first: a server inside answers", "46", "admin", None,
+     rare="act_mirred")
+_row("injected_arp", "as if a station of the link had asked: the kernel answers it", "4", "admin",
+     None, rare="act_mirred")
 _row("gained_address", "an address that it gives itself, to A", "46", "admin", None)
 _row("address_detection", "the kernel asks the link for an address that it gives itself", "6",
      "admin", None)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import selectors
 import socket
+import subprocess
 import threading
 import time
 
@@ -18,6 +19,7 @@ from lab import A4, A6, CLIENT4, CLIENT6, Lab, Namespace
 from wire import Wire
 
 PORT = 7000
+FORGED_PORT = 40123  # As SOURCE in adversary.h.
 BRIDGE = "pgbr0"
 NETWORK4, NETWORK6 = "172.30", "fd00:30"
 HOST4, HOST6 = f"{NETWORK4}.0.1", f"{NETWORK6}::1"
@@ -125,6 +127,10 @@ class World:
                            f"route add {NETWORK4}.0.0/16 via {CLIENT4}",
                            f"route add {NETWORK6}::/32 via {CLIENT6}")
         self.lab.server.sysctl(ipv4__conf__all__rp_filter=0, ipv4__conf__eth0__rp_filter=0)
+        # Some vectors answer in the servers' name, who would say that they know nothing of it.
+        subprocess.run(self.lab.server.command("nft", "-f", "-"), check=True, text=True, input=(
+            "table inet pgt { chain c { type filter hook prerouting priority -300;"
+            f" tcp dport {FORGED_PORT} drop; }}; }}\n"))
         self.servers = Servers(self)
         self.stack.callback(self.servers.close)
         self.wires = {}

@@ -42,9 +42,10 @@ static int frame_by(const char *device, const struct attempt *attempt)
 	size_t head = put_ethernet(frame, attempt,
 				   is_v6(&attempt->target) ? ETHERTYPE_IPV6 : ETHERTYPE_IP);
 
-	return send_frame(device, frame,
-			  head + put_udp(frame + head, &attempt->own, &attempt->target, PORT,
-					 attempt->token));
+	return wait_up(device)
+		       ?: send_frame(device, frame,
+				     head + put_udp(frame + head, &attempt->own, &attempt->target,
+						    PORT, attempt->token));
 }
 
 /* The token in UDP of the kernel's, which goes to the target. */
@@ -66,6 +67,7 @@ static int tunnel(const struct attempt *attempt, const char *kind, const char *m
 	int result = shell("ip link add pgx type %s remote %s local %s %s; ip link set pgx up",
 			   kind, text_of(&attempt->target), text_of(&attempt->own), more);
 
+	result = result ?: wait_up("pgx");
 	result = result ?: send_frame("pgx", packet, size);
 	shell("ip link del pgx");
 	return result;
@@ -171,6 +173,7 @@ static int forwarded(const struct attempt *attempt)
 	from.in.sin_addr.s_addr = htonl(0x0a630002);
 	memcpy(frame, attempt->made_mac, 6);
 	head += put_udp(frame + head, &from, &attempt->target, PORT, attempt->token);
+	result = result ?: wait_up("pgx") ?: wait_up("pgy");
 	result = result ?: send_frame("pgx", frame, head);
 	shell("ip link del pgx");
 	return result;
@@ -254,14 +257,11 @@ VECTOR(nft_rewrite)
 VECTOR(nft_forward)
 {
 	union any loopback = loopback_of(&attempt->target);
-	char rule[300], own_mac[18];
 
-	strcpy(own_mac, mac_text(attempt->mac));
-	snprintf(rule, sizeof(rule),
-		 "ether daddr set %s ether saddr set %s %s daddr set %s fwd to " DEVICE,
-		 mac_text(attempt->gateway_mac), own_mac, nft_family(&loopback),
-		 text_of(&attempt->target));
-	return by_rule(attempt, "netdev", "filter", "ingress device lo", 0, rule, &loopback);
+	/* Bridges drop what has no source. */
+	return shell("ip link set lo address %s", mac_text(attempt->mac))
+		       ?: by_rule(attempt, "netdev", "filter", "ingress device lo", 0,
+				  "dup to " DEVICE, &loopback);
 }
 
 VECTOR(nft_duplicate)
@@ -277,8 +277,11 @@ VECTOR(nft_duplicate)
 VECTOR(tc_mirror)
 {
 	union any loopback = loopback_of(&attempt->target);
-	int result = shell("tc qdisc add dev lo clsact; tc filter add dev lo egress matchall "
-			   "action mirred egress mirror dev " DEVICE);
+	/* Bridges drop what has no source. */
+	int result = shell("ip link set lo address %s; tc qdisc add dev lo clsact; "
+			   "tc filter add dev lo egress protocol all u32 match u32 0 0 "
+			   "action mirred egress mirror dev " DEVICE,
+			   mac_text(attempt->mac));
 
 	result = result ?: udp_to(attempt, &loopback);
 	shell("tc qdisc del dev lo clsact");
@@ -411,8 +414,13 @@ VECTOR(address_detection)
 /* Six octets in each frame that passes. */
 VECTOR(hardware_address)
 {
+	const char *gateway = text_of(&attempt->gateway);
 	int result = shell("ip link set " DEVICE " address %s", mac_text(attempt->made_mac));
 
+	/* The kernel's question for the gateway has them, too. */
+	shell("ip neigh del %s dev " DEVICE, gateway);
+	shell("ip neigh add %s dev " DEVICE " use", gateway);
+	usleep(2000);
 	result = result ?: udp_to(attempt, &attempt->allowed);
 	shell("ip link set " DEVICE " address %s", mac_text(attempt->mac));
 	return result;

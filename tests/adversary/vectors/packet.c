@@ -168,11 +168,18 @@ VECTOR(packet_neighbour)
 {
 	uint8_t frame[ROOM] = {0};
 	size_t head = put_ethernet(frame, attempt, ETHERTYPE_IPV6), size;
+	union any group = attempt->target;
 	uint8_t message[24] = {135};
 
+	memset(&group.in6.sin6_addr, 0, 16);
+	memcpy(&group.in6.sin6_addr, "\xff\2", 2);
+	memcpy(group.in6.sin6_addr.s6_addr + 11, "\1\xff", 2);
+	memcpy(group.in6.sin6_addr.s6_addr + 13, attempt->onlink.in6.sin6_addr.s6_addr + 13, 3);
+	memcpy(frame, "\x33\x33", 2);
+	memcpy(frame + 2, group.in6.sin6_addr.s6_addr + 12, 4);
 	memcpy(message + 8, bytes_of(&attempt->onlink, &size), 16);
 	memcpy(frame + head + IP6_SIZE, message, sizeof(message));
-	put_ip(frame + head, &attempt->own, &attempt->target, IPPROTO_ICMPV6, sizeof(message));
+	put_ip(frame + head, &attempt->own, &group, IPPROTO_ICMPV6, sizeof(message));
 	frame[head + 7] = 255;
 	return send_frame(DEVICE, frame, head + IP6_SIZE + sizeof(message));
 }
@@ -185,41 +192,4 @@ VECTOR(packet_to_station)
 
 	memcpy(frame, attempt->made_mac, 6);
 	return send_frame(DEVICE, frame, size);
-}
-
-/* Into the container's own loopback device, as if the target had sent it: the kernel answers to
- * the target, with no socket at all. */
-static int reflected(const uint8_t *packet, size_t size, const struct attempt *attempt)
-{
-	uint8_t frame[ROOM + ETH_HLEN] = {0};
-
-	put_ethernet(frame, attempt, is_v6(&attempt->target) ? ETHERTYPE_IPV6 : ETHERTYPE_IP);
-	memset(frame, 0, 12);
-	memcpy(frame + ETH_HLEN, packet, size);
-	return send_frame("lo", frame, ETH_HLEN + size);
-}
-
-VECTOR(reflected_echo)
-{
-	uint8_t packet[ROOM];
-
-	return reflected(packet, put_echo(packet, &attempt->target, &attempt->own, attempt->token),
-			 attempt);
-}
-
-VECTOR(reflected_udp)
-{
-	uint8_t packet[ROOM];
-
-	return reflected(packet,
-			 put_udp(packet, &attempt->target, &attempt->own, 6998, attempt->token),
-			 attempt);
-}
-
-VECTOR(reflected_syn)
-{
-	uint8_t packet[ROOM];
-
-	return reflected(packet, put_tcp(packet, &attempt->target, &attempt->own, 6998, 2, NULL),
-			 attempt);
 }

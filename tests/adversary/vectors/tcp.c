@@ -134,12 +134,15 @@ VECTOR(tcp_repair)
 	int fd = open_socket(&attempt->target, SOCK_STREAM, 0);
 	int result = set_option(fd, IPPROTO_TCP, TCP_REPAIR, 1);
 	union any from = with_port(&attempt->own, 0);
+	struct tcp_repair_window window = {.snd_wnd = 1024, .max_window = 1024, .rcv_wnd = 1024};
 
 	if (result)
 		return result;
 	if (bind(fd, &from.sa, size_of(&from)) ||
 	    connect(fd, &attempt->target.sa, size_of(&attempt->target)))
 		return -errno;
+	/* The peer is ready for more than nothing. */
+	setsockopt(fd, IPPROTO_TCP, TCP_REPAIR_WINDOW, &window, sizeof(window));
 	/* Off without a probe of the window, which the peer would answer by RST. */
 	result = set_option(fd, IPPROTO_TCP, TCP_REPAIR, -1);
 	return result ? result : sent(send(fd, attempt->token, strlen(attempt->token), 0));
