@@ -15,14 +15,26 @@
 #define PG_TCP_CLOSE	   7
 #define PG_TCP_LISTEN	   10
 
-#define PG_ICMPV6_MLD_QUERY   130 /* 130-132 MLD, 133-136 neighbour discovery, 137 redirect */
-#define PG_ICMPV6_REDIRECT    137
-#define PG_ICMPV6_MLD2_REPORT 143
+#define PG_ICMPV6_MLD_REPORT	 131
+#define PG_ICMPV6_MLD_DONE	 132
+#define PG_ICMPV6_ROUTER_SOLICIT 133
+#define PG_ICMPV6_SOLICIT	 135
+#define PG_ICMPV6_ADVERT	 136
+#define PG_ICMPV6_MLD2_REPORT	 143
 
+/* Not a redirect, which quotes what somebody else has sent, nor what only routers say. */
 static __always_inline bool pg_is_nd_type(__u8 type)
 {
-	return (type >= PG_ICMPV6_MLD_QUERY && type <= PG_ICMPV6_REDIRECT) ||
-	       type == PG_ICMPV6_MLD2_REPORT;
+	switch (type) {
+	case PG_ICMPV6_MLD_REPORT:
+	case PG_ICMPV6_MLD_DONE:
+	case PG_ICMPV6_ROUTER_SOLICIT:
+	case PG_ICMPV6_SOLICIT:
+	case PG_ICMPV6_ADVERT:
+	case PG_ICMPV6_MLD2_REPORT:
+		return true;
+	}
+	return false;
 }
 
 /* A reply on a connection that the other end opened. */
@@ -77,8 +89,8 @@ static __always_inline __u64 pg_socket_netns(struct bpf_sock *sk)
 	return mark ? mark->netns : 0;
 }
 
-/* Whether the socket is connected to where the packet goes. */
-static __always_inline bool pg_is_connected_to(struct bpf_sock *sk, const struct pg_facts *facts)
+/* Whether the packet goes to the other end that the socket has, or had last. */
+static __always_inline bool pg_is_peer(struct bpf_sock *sk, const struct pg_facts *facts)
 {
 	/* All loads before the branch, see pg_mark_accepted(). A socket for IPv6 has an IPv4 peer
 	 * in its mapped form, as the facts have it. */
@@ -89,11 +101,17 @@ static __always_inline bool pg_is_connected_to(struct bpf_sock *sk, const struct
 	dst.word[1] = sk->dst_ip6[1];
 	dst.word[2] = sk->dst_ip6[2];
 	dst.word[3] = sk->dst_ip6[3];
-	if (sk->state != PG_TCP_ESTABLISHED || sk->dst_port != facts->remote_port)
+	if (sk->dst_port != facts->remote_port)
 		return false;
 	if (sk->family == PG_AF_INET)
 		pg_addr_set_v4(&dst, dst4);
 	return pg_addr_equal(&dst, &facts->remote);
+}
+
+/* Whether the socket is connected to where the packet goes. */
+static __always_inline bool pg_is_connected_to(struct bpf_sock *sk, const struct pg_facts *facts)
+{
+	return sk->state == PG_TCP_ESTABLISHED && pg_is_peer(sk, facts);
 }
 
 /*

@@ -46,6 +46,10 @@ struct pg_link {
 };
 PG_ASSERT_SIZE(struct pg_link, 208);
 
+/* pg_link_flow.protocol of a datagram of which fragments are to follow the first: the ports are its
+ * identification. That of IPv6's fragment header, which no other record has. */
+#define PG_LINK_FRAGMENTS 44
+
 /*
  * Who opened it, of what the kernel answers without a socket of the Environment: SYN-ACKs with
  * cookies, the last ACKs and resets, echo replies, ICMP errors. Each link has a table of its own
@@ -85,8 +89,11 @@ struct pg_link_table {
 	struct pg_link_flow streams[PG_LINK_STREAMS];
 	struct pg_link_flow datagrams[PG_LINK_DATAGRAMS];
 	struct pg_link_peer peers[PG_LINK_PEERS];
+	/* CLOCK_BOOTTIME in seconds until which no datagram that comes in is recorded: what went
+	 * out could not be read, and what comes in may be its answer. */
+	__u32 barred;
 };
-PG_ASSERT_SIZE(struct pg_link_table, 64 * 32 + 32 * 32 + 32 * 20);
+PG_ASSERT_SIZE(struct pg_link_table, 64 * 32 + 32 * 32 + 32 * 20 + 4);
 
 /*
  * pg_link_counts (key: __u64 env_id) has of each Environment with links a struct pg_counters of
@@ -95,3 +102,6 @@ PG_ASSERT_SIZE(struct pg_link_table, 64 * 32 + 32 * 32 + 32 * 20);
  * pg_link_hops (key: struct pg_own_key) has for PG_LINK_TARGETS the addresses that an Environment's
  * namespaces route by. Presence is all that matters.
  */
+
+/* Value of pg_link_runs: what a run of the programs gathers, of no meaning to others. */
+#define PG_LINK_RUN_BYTES 72

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a veth's guard remembers (abi/link.h): who opened what the kernel answers, and who is there.
+ * Two CPUs that write one place may mix two records; both are of what came in, or of what may go.
+ */
+#pragma once
+
+#include "facts.h"
+#include "flow.bpf.h"
+#include "maps.bpf.h"
+#include "packet.bpf.h"
+#include "view.bpf.h"
+
+#define PG_FLOW_IDLE_S (PG_FLOW_IDLE_NS / 1000000000)
+
+static __always_inline __u32 pg_link_now(void)
+{
+	return bpf_ktime_get_boot_ns() / 1000000000;
+}
+
+static __always_inline __u32 pg_link_hash(const struct pg_addr *addr, __u32 hash)
+{
+	const __u32 odd = 0x9e3779b1;
+
+	hash = (hash ^ addr->word[0]) * odd;
+	hash = (hash ^ addr->word[1] ^ hash >> 15) * odd;
+	hash = (hash ^ addr->word[2] ^ hash >> 15) * odd;
+	hash = (hash ^ addr->word[3] ^ hash >> 15) * odd;
+	return hash ^ hash >> 16;
+}
+
+static __always_inline struct pg_link_flow *pg_link_place(struct pg_link_table *table,
+							  const struct pg_link_flow *key)
+{
+	const __u32 ports = (__u32)key->local_port << 16 | key->remote_port;
+	__u32 hash = pg_link_hash(&key->remote, ports ^ key->protocol);
+
+	if (key->protocol == IPPROTO_UDP) {
+		hash &= PG_LINK_DATAGRAMS - 1;
+		barrier_var(hash);
+		return &table->datagrams[hash & (PG_LINK_DATAGRAMS - 1)];
+	}
+	hash &= PG_LINK_STREAMS - 1;
+	barrier_var(hash);
+	return &table->streams[hash & (PG_LINK_STREAMS - 1)];
+}
+
+static __always_inline bool pg_link_is_same(const struct pg_link_flow *place,
+					    const struct pg_link_flow *key)
+{
+	return place->protocol == key->protocol && place->local_port == key->local_port &&
+	       place->remote_port == key->remote_port &&
+	       pg_addr_equal(&place->remote, &key->remote);
+}
+
+static __always_inline void pg_link_put(struct pg_link_flow *place, const struct pg_link_flow *key,
+					enum pg_direction direction)
+{
+	place->protocol = 0;
+	barrier();
+	place->remote = key->remote;
+	place->local_port = key->local_port;
+	place->remote_port = key->remote_port;
+	place->direction = direction;
+	place->generation = key->generation;
+	place->seen = pg_link_now();
+	barrier();
+	place->protocol = key->protocol;
+}
+
+/* Something came in. */
+static __always_inline void pg_link_record_inbound(struct pg_link_table *table,
+						   const struct pg_link_flow *key)
+{
+	struct pg_link_flow *place = pg_link_place(table, key);
+	const __u32 now = pg_link_now();
+
+	if (key->protocol == IPPROTO_UDP) {
+		/* What went out has the place, this or another: it may be an answer. */
+		if (place->protocol && place->direction == PG_FLOW_OUTBOUND &&
+		    now - place->seen < PG_FLOW_IDLE_S) {
+			if (place->seen != now)
+				place->seen = now;
+			return;
+		}
+		if (now < table->barred)
+			return;
+	}
+	if (pg_link_is_same(place, key) && place->direction == PG_FLOW_INBOUND &&
+	    place->generation == key->generation)
+		return;
+	pg_link_put(place, key, PG_FLOW_INBOUND);
+}
+
+/* A datagram goes out that is no answer. */
+static __always_inline void pg_link_record_outbound(struct pg_link_table *table,
+						    const struct pg_link_flow *key)
+{
+	struct pg_link_flow *place = pg_link_place(table, key);
+
+	if (!pg_link_is_same(place, key) || place->direction != PG_FLOW_OUTBOUND)
+		pg_link_put(place, key, PG_FLOW_OUTBOUND);
+	else if (place->seen != pg_link_now())
+		place->seen = pg_link_now();
+}
+
+/* One goes out that cannot be read. */
+static __always_inline void pg_link_bar(struct pg_link_table *table)
+{
+	const __u32 until = pg_link_now() + PG_FLOW_IDLE_S;
+
+	if (table->barred != until)
+		table->barred = until;
+}
+
+/* Whether it was opened from outside; all but TCP in this generation, as UDP flows (flow.h). */
+static __always_inline bool pg_link_is_inbound(struct pg_link_table *table,
+					       const struct pg_link_flow *key)
+{
+	struct pg_link_flow *place = pg_link_place(table, key);
+
+	return pg_link_is_same(place, key) && place->direction == PG_FLOW_INBOUND &&
+	       (key->protocol == IPPROTO_TCP || place->generation == key->generation);
+}
+
+static __always_inline struct pg_link_peer *pg_link_peer_place(struct pg_link_table *table,
+							       const struct pg_addr *addr)
+{
+	__u32 hash = pg_link_hash(addr, 0) & (PG_LINK_PEERS - 1);
+
+	barrier_var(hash);
+	return &table->peers[hash & (PG_LINK_PEERS - 1)];
+}
+
+static __always_inline void pg_link_record_peer(struct pg_link_table *table,
+						const struct pg_addr *addr)
+{
+	struct pg_link_peer *place = pg_link_peer_place(table, addr);
+
+	if (place->seen && pg_addr_equal(&place->addr, addr))
+		return;
+	place->addr = *addr;
+	place->seen = pg_link_now();
+}
+
+static __always_inline bool pg_link_is_peer(struct pg_link_table *table, const struct pg_addr *addr)
+{
+	struct pg_link_peer *place = pg_link_peer_place(table, addr);
+
+	return place->seen && pg_addr_equal(&place->addr, addr);
+}
+
+static __always_inline void pg_link_key_fill(struct pg_link_flow *key, const struct pg_view *view,
+					     const struct pg_facts *facts)
+{
+	key->remote = facts->remote;
+	key->local_port = facts->local_port;
+	key->remote_port = facts->remote_port;
+	key->protocol = facts->protocol;
+	key->generation = (__u32)view->generation;
+}

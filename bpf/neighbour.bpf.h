@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a kernel says to its neighbours: ARP (RFC 826), neighbour discovery (RFC 4861), MLD
+ * (RFC 2710, 3810). Made by the kernel it still carries what a workload has chosen: groups that it
+ * joined, addresses that it gave itself or wants to reach.
+ */
+#pragma once
+
+#include "addr.bpf.h"
+#include "facts.h"
+#include "maps.bpf.h"
+#include "packet.bpf.h"
+#include "socket.bpf.h"
+
+#define PG_ETH_P_ARP 0x0806
+
+#define PG_HOPS_ND  255
+#define PG_HOPS_MLD 1
+
+/* Groups in one report; a kernel's with as many own addresses is not known. */
+#define PG_MLD_RECORDS_MAX 16
+
+struct pg_mld_record {
+	__u8 type;
+	__u8 extra; /* data behind the sources, in words */
+	__be16 sources;
+	struct pg_addr group;
+};
+PG_ASSERT_SIZE(struct pg_mld_record, 20);
+
+static __always_inline bool pg_is_mld_type(__u8 type)
+{
+	return type == PG_ICMPV6_MLD_REPORT || type == PG_ICMPV6_MLD_DONE ||
+	       type == PG_ICMPV6_MLD2_REPORT;
+}
+
+static __always_inline bool pg_is_own_group(const struct pg_header *header,
+					    const struct pg_addr *group)
+{
+	struct pg_own_key key = {.env_id = header->env_id, .addr = *group};
+
+	return bpf_map_lookup_elem(&pg_own_groups, &key);
+}
+
+/* Whether what stands between the headers is the router alert that the kernel writes. */
+static __always_inline bool pg_has_router_alert(struct __sk_buff *skb,
+						const struct pg_packet *packet)
+{
+	__be32 words[2] = {};
+
+	return !bpf_skb_load_bytes(skb, packet->transport, words, sizeof(words)) &&
+	       words[0] == bpf_htonl(PG_IPPROTO_ICMPV6 << 24 | 0x0502) &&
+	       words[1] == bpf_htonl(0x0100);
+}
+
+/*
+ * Whether a report is about nothing but solicited-node groups of own addresses, so that joining any
+ * other group says nothing outside. The message is behind a hop-by-hop header of eight octets.
+ */
+static __always_inline bool pg_mld_is_own(struct __sk_buff *skb, const struct pg_header *header,
+					  const struct pg_packet *packet)
+{
+	const __u32 message = packet->transport + 8;
+	struct pg_mld_record record = {};
+	__be16 count = 0;
+
+	if (!pg_has_router_alert(skb, packet))
+		return false;
+	if (packet->icmp_type != PG_ICMPV6_MLD2_REPORT)
+		return skb->len == message + 24 &&
+		       !bpf_skb_load_bytes(skb, message + 8, &record.group, sizeof(record.group)) &&
+		       pg_is_own_group(header, &record.group);
+	if (bpf_skb_load_bytes(skb, message + 6, &count, sizeof(count)) < 0)
+		return false;
+	count = bpf_ntohs(count);
+	if (!count || count > PG_MLD_RECORDS_MAX ||
+	    skb->len != message + 8 + count * sizeof(record))
+		return false;
+	for (__u32 i = 0; i < PG_MLD_RECORDS_MAX; i++) {
+		if (i >= count)
+			break;
+		if (bpf_skb_load_bytes(skb, message + 8 + i * sizeof(record), &record,
+				       sizeof(record)) < 0 ||
+		    record.extra || record.sources || !pg_is_own_group(header, &record.group))
+			return false;
+	}
+	return true;
+}
+
+/* Of what looks like the kernel's neighbour discovery: whether MLD in it says only what it may. */
+static __always_inline void pg_check_mld(struct __sk_buff *skb, const struct pg_header *header,
+					 struct pg_facts *facts, const struct pg_packet *packet)
+{
+	if (facts->bits & PG_FACT_KERNEL_ND && pg_is_mld_type(packet->icmp_type) &&
+	    (facts->protocol != PG_NEXT_HOP_BY_HOP || !pg_mld_is_own(skb, header, packet)))
+		facts->bits &= ~PG_FACT_KERNEL_ND;
+}
+
+/* Own at the veth, whatever the header asks for. */
+static __always_inline bool pg_is_own(const struct pg_header *header, const struct pg_addr *addr)
+{
+	struct pg_own_key key = {.env_id = header->env_id, .addr = *addr};
+
+	return !pg_addr_is_loopback(addr) && !pg_addr_is_multicast(addr) &&
+	       bpf_map_lookup_elem(&pg_own, &key);
+}
+
+/*
+ * Of what looks like the kernel's neighbour discovery: whether the kernel has made it, and of what
+ * size. ret_target: whose link address is asked for, or the source if that is not the question.
+ */
+static __always_inline bool pg_read_nd(struct __sk_buff *skb, const struct pg_header *header,
+				       const struct pg_facts *facts, const struct pg_packet *packet,
+				       struct pg_addr *ret_target)
+{
+	const __u32 size = skb->len - packet->transport;
+	__u8 hops = 0;
+
+	*ret_target = facts->local;
+	if (!pg_addr_is_unspecified(&facts->local) && !pg_is_own(header, &facts->local))
+		return false;
+	if (bpf_skb_load_bytes(skb, packet->network + 7, &hops, sizeof(hops)) < 0)
+		return false;
+	if (pg_is_mld_type(packet->icmp_type))
+		return hops == PG_HOPS_MLD;
+	if (hops != PG_HOPS_ND)
+		return false;
+	/* Behind it at most one option, a link address or a nonce. */
+	if (packet->icmp_type == PG_ICMPV6_ROUTER_SOLICIT)
+		return size <= 8 + 8;
+	return size <= 24 + 8 &&
+	       !bpf_skb_load_bytes(skb, packet->transport + 8, ret_target, sizeof(*ret_target));
+}
+
+/* A request or reply as the kernel makes it, without anything behind it. */
+static __always_inline bool pg_read_arp(struct __sk_buff *skb, struct pg_facts *facts,
+					const struct pg_packet *packet)
+{
+	const __u32 arp = packet->network;
+	__be32 head[2] = {}, sender = 0, target = 0;
+
+	if (skb->len != arp + 28 || bpf_skb_load_bytes(skb, arp, head, sizeof(head)) < 0 ||
+	    bpf_skb_load_bytes(skb, arp + 14, &sender, sizeof(sender)) < 0 ||
+	    bpf_skb_load_bytes(skb, arp + 24, &target, sizeof(target)) < 0)
+		return false;
+	pg_addr_set_v4(&facts->local, sender);
+	pg_addr_set_v4(&facts->remote, target);
+	/* Ethernet, IPv4, their lengths; 1 is a request, 2 a reply. */
+	return head[0] == bpf_htonl(1 << 16 | PG_ETH_P_IP) &&
+	       (head[1] == bpf_htonl(0x06040001) || head[1] == bpf_htonl(0x06040002));
+}
