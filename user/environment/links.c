@@ -26,8 +26,8 @@
 #include "steps.h"
 
 /* While others live in a home, or a guarded link leads where no home is: how long until that is
- * looked at again. A runtime's helpers are in a new namespace for less. */
-#define AGAIN_NS (5 * PG_NSEC_PER_SEC)
+ * looked at again. */
+#define AGAIN_NS (2 * PG_NSEC_PER_SEC)
 
 int pg_links_again(struct pg_host *host, uint64_t after_ns, struct pg_error *err)
 {
@@ -184,6 +184,11 @@ struct pg_home *pg_home_of(const struct pg_host *host, int nsid, const struct pg
 	return NULL;
 }
 
+static bool has_others(const struct pg_home *home)
+{
+	return home->links && home->links->who.since;
+}
+
 /* A new link, or one that leads somewhere else now. */
 static void settle(struct pg_link_watch *watch, struct pg_veth *veth, bool *unknown)
 {
@@ -203,7 +208,7 @@ static void settle(struct pg_link_watch *watch, struct pg_veth *veth, bool *unkn
 		error = pg_links_look(home, &err);
 	if (error)
 		warn(watch->host, &err);
-	if (error && pg_links_again(watch->host, AGAIN_NS, &err))
+	if ((error || has_others(home)) && pg_links_again(watch->host, AGAIN_NS, &err))
 		warn(watch->host, &err);
 }
 
@@ -242,7 +247,7 @@ static void look_again_at(struct pg_veth *veth)
 	if (!home || home->environment != veth->owner)
 		end_stray(veth);
 	else
-		veth->touched |= veth->shared;
+		veth->touched |= has_others(home);
 }
 
 static bool is_worth_another_look(const struct pg_link_watch *watch, const struct pg_veth *veth)
@@ -254,7 +259,7 @@ static bool is_worth_another_look(const struct pg_link_watch *watch, const struc
 	if (!veth->owner)
 		return false;
 	home = pg_home_of(watch->host, veth->nsid, NULL);
-	return veth->shared || !home || home->environment != veth->owner;
+	return !home || home->environment != veth->owner || has_others(home);
 }
 
 static int process_timer(void *userdata, struct pg_error *err)
@@ -287,7 +292,7 @@ int pg_links_guard(struct pg_home *home, struct pg_error *err)
 	/* What else has happened is not this one's; and a runtime's helper may have been there. */
 	if (!error && pg_veth_touched(watch))
 		return pg_links_again(home->environment->host, 1, err);
-	if (!error && !home->links->who.shared)
+	if (!error && !home->links->who.since)
 		return 0;
 	failed = pg_links_again(home->environment->host, AGAIN_NS, error ? NULL : err);
 	return error ? error : failed;

@@ -41,8 +41,9 @@ struct pg_veth {
 
 /* Who lives in a home. */
 struct pg_who {
-	size_t member; /* one that has a process there */
-	bool shared;   /* somebody has who is of no member */
+	size_t member;	/* one that has a process there */
+	uint64_t since; /* CLOCK_MONOTONIC ns: somebody has who is of no member; 0: nobody */
+	bool shared;	/* and stays there: a runtime's helper comes and goes */
 };
 
 #define PG_VETH_BUCKETS 256
@@ -106,8 +107,8 @@ struct pg_links {
 /* Looks at its interfaces, and guards what can be guarded. */
 int pg_links_look(struct pg_home *home, struct pg_error *err) PG_MUST_CHECK;
 
-/* links_who.c */
-int pg_home_look_who(const struct pg_home *home, struct pg_who *ret_who,
+/* links_who.c: *who is what is known so far. */
+int pg_home_look_who(const struct pg_home *home, struct pg_who *who,
 		     struct pg_error *err) PG_MUST_CHECK;
 
 /* links_record.c */

@@ -13,7 +13,7 @@
  */
 static int hand_over(struct pg_veth *veth, struct pg_home *home, struct pg_error *err)
 {
-	struct pg_who who;
+	struct pg_who who = home->links ? home->links->who : (struct pg_who){};
 	int error = pg_home_look_who(home, &who, err);
 
 	if (error)

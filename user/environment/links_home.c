@@ -180,6 +180,18 @@ static void tell(struct pg_home *home, const struct pg_links *before)
 	}
 }
 
+/* Of an Environment that has been adopted: what its last owner knew. */
+static bool was_shared(const struct pg_home *home)
+{
+	const struct pg_veth *veth;
+	bool shared = false;
+
+	PG_VETH_FOREACH (home->environment->host->links, i, veth)
+		shared |= veth->owner == home->environment && veth->nsid == home->nsid &&
+			  veth->shared;
+	return shared;
+}
+
 int pg_links_look(struct pg_home *home, struct pg_error *err)
 {
 	pg_autofree struct pg_links *before = NULL, *links = calloc(1, sizeof(*links));
@@ -187,6 +199,10 @@ int pg_links_look(struct pg_home *home, struct pg_error *err)
 
 	if (!links)
 		return pg_fail(err, -ENOMEM, "not enough memory for the links of a namespace");
+	if (home->links)
+		links->who = home->links->who;
+	else
+		links->who.shared = was_shared(home);
 	if (home->is_host)
 		add_open(links, "", "", PG_UNGUARDED_HOST_NETWORK);
 	else

@@ -7,12 +7,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "kernel/mountinfo.h"
 
+/* A runtime's helper is there for less. */
+#define STAY_NS PG_NSEC_PER_SEC
+
 struct looking {
 	const struct pg_home *home;
-	struct pg_who who;
+	size_t member;
+	bool others;
 };
 
 /* SIZE_MAX: in none. */
@@ -48,14 +53,21 @@ static int look_at(struct looking *looking, int proc_fd, const char *pid, struct
 	}
 	member = member_at(looking->home->environment, path);
 	if (member == SIZE_MAX)
-		looking->who.shared = true;
+		looking->others = true;
 	else
-		looking->who.member = member;
+		looking->member = member;
 	return 0;
 }
 
-int pg_home_look_who(const struct pg_home *home, struct pg_who *ret_who, struct pg_error *err)
+/* Whoever is there when the Environment is made was there before, and goes on as before. */
+static bool is_made(const struct pg_environment *environment)
 {
+	return environment->state.generation;
+}
+
+int pg_home_look_who(const struct pg_home *home, struct pg_who *who, struct pg_error *err)
+{
+	const uint64_t now = pg_monotonic_ns();
 	struct looking looking = {.home = home};
 	pg_autoclosedir DIR *proc = opendir("/proc");
 	struct dirent *entry;
@@ -68,6 +80,9 @@ int pg_home_look_who(const struct pg_home *home, struct pg_who *ret_who, struct 
 			error = look_at(&looking, dirfd(proc), entry->d_name, err);
 	if (error)
 		return error;
-	*ret_who = looking.who;
+	who->member = looking.member;
+	who->since = !looking.others ? 0 : who->since ? who->since : now;
+	who->shared = looking.others &&
+		      (who->shared || !is_made(home->environment) || now - who->since >= STAY_NS);
 	return 0;
 }
