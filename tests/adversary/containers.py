@@ -12,6 +12,7 @@ import tempfile
 
 import bundle
 import dockerd
+from lab import R4
 from phasegate import LIMIT, Run
 
 PROGRAM = os.environ.get("PHASEGATE_ADVERSARY", "adversary")
@@ -64,6 +65,7 @@ class Runc:
         self.folder = tempfile.mkdtemp(prefix="pgt-")
         world.stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         namespace = world.namespace()
+        self.namespace = namespace
         self.addresses = world.attach(namespace)
         namespace.sysctl(**sysctl)
         bundle.make(self.folder, namespace, f"{environment['cgroup_parent']}/{label}",
@@ -123,7 +125,7 @@ class Docker:
 
     def __init__(self, world, docker, privilege):
         options = [word for one in GIVEN[privilege] for word in ("--cap-add", one)]
-        self.container, _ = docker.run("--network", "pgt", *options)
+        self.container, _ = docker.run("--network", "pgt", "--dns", R4, *options)
         shown = json.loads(docker.call("inspect", self.container).stdout)[0]
         network = shown["NetworkSettings"]["Networks"]["pgt"]
         self.addresses = {

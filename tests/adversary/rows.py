@@ -24,7 +24,7 @@ def _group(title):
 
 
 # families: 4, 6, and m: IPv4-mapped on an IPv6 socket. needs: "" nothing, "raw" CAP_NET_RAW,
-# "admin" CAP_NET_ADMIN.
+# "admin" CAP_NET_ADMIN, "alone" that and a container of its own, which is of no use afterwards.
 _group("Streams")
 _row("tcp_connect", "connect and send", "46m")
 _row("tcp_fastopen", "payload in the SYN (`sendto` with MSG_FASTOPEN)", "46m")
@@ -60,6 +60,14 @@ _row("ipv6_of_6to4", "the IPv4 address in a 6to4 one", "6", to_allowed=None)
 _row("ipv6_of_nat64", "the IPv4 address in a NAT64 one", "6", to_allowed=None)
 _row("ipv6_compatible", "the IPv4 address in an IPv4-compatible one", "6", to_allowed=None,
      rare="a route for ::/96")
+
+_row("docker_resolver", "a name asked of Docker's resolver", "4", to_allowed=None,
+     rare="Docker's resolver")
+_row("docker_resolver_tcp", "the same by TCP", "4", to_allowed=None, rare="Docker's resolver")
+_row("docker_resolver_port", "at the port where it really listens", "4", to_allowed=None,
+     rare="Docker's resolver")
+_row("docker_resolver_port_tcp", "the same by TCP", "4", to_allowed=None,
+     rare="Docker's resolver")
 
 _group("Other header, other way, other source")
 _row("srh", "segment routing header: sockaddr A, header D", "6", to_allowed="denied")
@@ -155,6 +163,8 @@ _row("ipvlan", "an ipvlan device", "46", "admin", "denied", rare="ipvlan")
 _row("vlan_device", "a VLAN device", "46", "admin", "denied", rare="8021q")
 _row("nested_namespace", "a network namespace of its own, joined by a macvlan", "46", "admin",
      "denied", rare="user namespaces, macvlan")
+_row("moved_device", "the container's own device moved to a namespace of its own", "46", "alone",
+     None, rare="user namespaces")
 _row("tun_device", "a TUN device, and forwarding", "4", "admin", None, rare="/dev/net/tun")
 _row("forwarded_packet", "forwarded from a device of its own: no socket", "4", "admin", None)
 _row("forwarded_masqueraded", "the same, with the container's source", "4", "admin", "passes",

@@ -39,6 +39,8 @@ class Suite:
                 continue
             if user == USER and row.needs or row.needs == "admin" and privilege != ADMIN:
                 continue
+            if row.needs == "alone":
+                continue
             for family in row.families:
                 yield row, family
 
@@ -63,8 +65,11 @@ class Suite:
 
     def batch(self, container, privilege, user, mode, target):
         """All vectors of the process at one kind of target; the frames are read afterwards."""
+        self.try_all(container, privilege, user, mode, target, self.vectors(privilege, user))
+
+    def try_all(self, container, privilege, user, mode, target, vectors):
         lines = []
-        for row, family in self.vectors(privilege, user):
+        for row, family in vectors:
             if target == TO_ALLOWED and row.to_allowed is None:
                 continue
             number, line = self.line(row, family, user, target, container.addresses)

@@ -33,7 +33,7 @@ class Marks:
             f"{network6}:0:0:0:ffff:0:{self.number:x}"
 
 
-_TOKEN = re.compile(rb"pgadv(\d{6})\.")
+_TOKEN = re.compile(rb"pgadv(\d{6})")
 _LONG = re.compile(rb"\x20\x01\x0d\xb8\x00\x0d" + 8 * rb"\x00" + rb"(..)"  # denied6
                    rb"|\xff\x05" + 8 * rb"\x00" + rb"\x0d\xb8\x00\x00(..)"  # group6
                    rb"|\xfd\x00\x00\x30" + 6 * rb"\x00" + rb"\xff\xff\x00\x00(..)"  # onlink6

@@ -46,19 +46,13 @@ class Servers:
         one.setblocking(False)
         self._selector.register(one, selectors.EVENT_READ, handler)
 
-    def _listen(self, protocol=0):
-        with contextlib.suppress(OSError):
-            one = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, protocol)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 256)
-            one.bind(("::", PORT))
+    def _open(self):
+        for port in (PORT, 53):
+            one = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 256)
+            one.bind(("::", port))
             one.listen(256)
             self._add(one, self._accept)
-
-    def _open(self):
-        self._listen()
-        for port in (PORT, 53):
             one = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
             one.bind(("::", port))
             self._add(one, self._read)

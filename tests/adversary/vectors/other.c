@@ -49,22 +49,23 @@ VECTOR(unix_abstract)
 				    (struct sockaddr *)&to, size));
 }
 
-static int in_namespace(const struct attempt *attempt)
+static int in_namespace(const struct attempt *attempt, const char *device)
 {
+	bool v6 = is_v6(&attempt->target);
 	uint8_t frame[ROOM];
-	size_t size = put_ethernet(frame, attempt,
-				   is_v6(&attempt->target) ? ETHERTYPE_IPV6 : ETHERTYPE_IP);
+	size_t size = put_ethernet(frame, attempt, v6 ? ETHERTYPE_IPV6 : ETHERTYPE_IP);
 	int result;
 
 	size += put_udp(frame + size, &attempt->own, &attempt->target, PORT, attempt->token);
-	result = shell(
-		"ip link set pgx up; ip addr add %s/%d dev pgx; ip %s route add default dev pgx",
-		text_of(&attempt->own), is_v6(&attempt->own) ? 128 : 32,
-		is_v6(&attempt->own) ? "-6" : "-4");
+	result =
+		shell("ip link set %s up; ip addr add %s/%d dev %s; ip %s route add default dev %s",
+		      device, text_of(&attempt->own), v6 ? 128 : 32, device, v6 ? "-6" : "-4",
+		      device);
+	result = result ?: wait_up(device);
 	result = result
 			 ?: send_token(open_socket(&attempt->target, SOCK_DGRAM, 0), attempt,
 				       &attempt->target);
-	return send_frame("pgx", frame, size) ?: result;
+	return send_frame(device, frame, size) ?: result;
 }
 
 /* Root of it, or a program that is executed has no privileges. */
@@ -83,8 +84,9 @@ static void become_root(unsigned user)
 	close(fd);
 }
 
-/* A network namespace of its own, joined to the container's device: all privileges inside. */
-VECTOR(nested_namespace)
+/* A network namespace of its own, with a device that a command of this one gives to it: all
+ * privileges inside. */
+static int nested(const struct attempt *attempt, const char *give, const char *device)
 {
 	int ready[2], go[2], child, result = -EIO;
 	unsigned user = getuid();
@@ -98,16 +100,26 @@ VECTOR(nested_namespace)
 		become_root(user);
 		if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1)
 			_exit(1);
-		_exit(-in_namespace(attempt) & 0xff);
+		_exit(-in_namespace(attempt, device) & 0xff);
 	}
 	if (read(ready[0], &byte, 1) == 1)
 		result = -byte;
 	if (!result)
-		result = shell("ip link add pgx link " DEVICE " netns %d type macvlan mode bridge",
-			       child);
+		result = shell("ip link %s netns %d", give, child);
 	if (!result && write(go[1], "", 1) == 1) {
 		waitpid(child, &ready[0], 0);
 		result = -WEXITSTATUS(ready[0]);
 	}
 	return result;
+}
+
+VECTOR(nested_namespace)
+{
+	return nested(attempt, "add pgx link " DEVICE " type macvlan mode bridge", "pgx");
+}
+
+/* The container's own device: it is gone afterwards, and so is the container's network. */
+VECTOR(moved_device)
+{
+	return nested(attempt, "set " DEVICE, DEVICE);
 }
