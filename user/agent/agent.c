@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "links.h"
 #include "phases.h"
 #include "privileges.h"
 #include "server.h"
@@ -144,6 +145,12 @@ static void on_refused(void *userdata, struct pg_environment *environment, const
 	pg_agent_close_event(agent, &json, pg_environment_owner(environment), name);
 }
 
+static void on_unguarded(void *userdata, struct pg_environment *environment,
+			 const struct pg_link_view *link)
+{
+	pg_links_report(userdata, environment, link);
+}
+
 static int on_host(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct pg_agent *agent = userdata;
@@ -187,6 +194,7 @@ static int open_host(struct pg_agent *agent, struct pg_error *err)
 		.warning = on_warning,
 		.denied = on_denied,
 		.refused = on_refused,
+		.unguarded = on_unguarded,
 		.store = &socket_store,
 		.userdata = agent,
 		.interrupt_fd = -1,

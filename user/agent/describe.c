@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "links.h"
 #include "policy/print.h"
 
 static void write_members(const struct pg_managed *managed, struct pg_json_writer *json)
@@ -178,6 +179,7 @@ void pg_describe(const struct pg_managed *managed, enum pg_detail detail,
 	fprintf(json->out, "[%s]", managed->note.warnings);
 	pg_json_write_name(json, "exposures");
 	fprintf(json->out, "[%s]", managed->note.exposures);
+	pg_links_describe(environment, json);
 	write_policy(policy, json);
 	write_counters(environment, json);
 	write_dns(environment, json);

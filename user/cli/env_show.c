@@ -110,6 +110,32 @@ static void print_exposures(const struct pg_json_value *array)
 	print_pairs(array, "exposure", "id", ": ", "message");
 }
 
+static void print_link(const struct pg_json_value *link)
+{
+	pg_autofree char *interface = pg_agent_text(link, "interface");
+	pg_autofree char *device = pg_agent_text(link, "device");
+	pg_autofree char *guard = pg_agent_text(link, "guard");
+	pg_autofree char *reason = pg_agent_text(link, "reason");
+
+	printf("%-15s %s", "link", guard ? guard : "");
+	if (pg_json_member(link, "reason") && reason)
+		printf(" (%s)", reason);
+	if (device && pg_json_member(link, "device"))
+		printf(" %s", device);
+	if (interface && pg_json_member(link, "interface"))
+		printf(" at %s", interface);
+	putchar('\n');
+}
+
+/* The ways out of the members' network namespaces. */
+static void print_links(const struct pg_json_value *array)
+{
+	const struct pg_json_value *link = array ? pg_json_first(array) : NULL;
+
+	for (; link; link = pg_json_next(link))
+		print_link(link);
+}
+
 /* A container's own network, which the policy does not change. */
 static void print_network(const struct pg_json_value *network)
 {
@@ -181,7 +207,7 @@ static void print_counter(const struct pg_json_value *counters, const char *name
 
 static void print_counters(const struct pg_json_value *counters)
 {
-	static const char *const counts[] = {"connects", "sendmsgs", "packets", "ingress"};
+	static const char *const counts[] = {"connects", "sendmsgs", "packets", "ingress", "links"};
 	const struct pg_json_value *reasons = pg_json_member(counters, "reasons");
 	const struct pg_json_value *reason = reasons ? pg_json_first(reasons) : NULL;
 
@@ -215,6 +241,7 @@ void pg_env_print_detail(const struct pg_json_value *root)
 	for (; member; member = pg_json_next(member))
 		print_member(member);
 	print_exposures(pg_json_member(root, "exposures"));
+	print_links(pg_json_member(root, "links"));
 	for (size_t i = 0; policy && pg_agent_phases[i]; i++)
 		print_phase(policy, pg_agent_phases[i]);
 	print_counters(pg_json_member(root, "counters"));
