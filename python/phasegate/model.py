@@ -217,8 +217,26 @@ class Counters:
 
 
 @dataclasses.dataclass(frozen=True)
+class Connection:
+    protocol: str
+    local: str
+    remote: str
+    closed: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Connections:
+    """What the members had open when they were attached; .listed has some of it."""
+
+    closed: int
+    kept: int
+    listed: Tuple[Connection, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class EnvironmentDetail(Environment):
     warnings: Tuple[Diagnostic, ...]
+    connections: Optional[Connections]
     policy: ResolvedPolicy
     counters: Optional[Counters]
     dns: Mapping[str, int]

@@ -2,18 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a process had open before it was attached."""
 
+import os
 import subprocess
 import sys
 
 import cgroups
 from agentcase import AgentTest
 from harness import main, token
-from lab import D6
-from phasegate import NO_NETWORK
+from lab import A4, D4, D6
+from phasegate import NO_NETWORK, PUBLIC, allowlist
+from recorder import PORT
 
 # Raw ICMPv6 sockets in places that are hard to look into; it does as it is told.
 WORKER = """
-import array, ctypes, os, queue, socket, sys, threading
+import array, ctypes, errno, os, queue, socket, sys, threading
 CLONE_FILES = 0x400
 libc = ctypes.CDLL(None, use_errno=True)
 held, todo, done = [], queue.Queue(), queue.Queue()
@@ -35,6 +37,17 @@ def apart():
     if libc.unshare(CLONE_FILES):
         raise OSError(ctypes.get_errno())
     make()
+
+def connect(address, port, kind):
+    held.append(socket.socket(socket.AF_INET, getattr(socket, kind)))
+    held[-1].connect((address, int(port)))
+
+def send(index, mark):
+    try:
+        held[int(index)].send(mark.encode())
+        return "sent"
+    except OSError as error:
+        return errno.errorcode[error.errno]
 
 def solicit(address, mark):
     try:
@@ -85,6 +98,55 @@ class OlderSockets(AgentTest):
         came = any(mark.encode() in p.payload for p in self.fence())
         self.assertEqual(said, "sent" if came else "EPERM")
         return came
+
+    def connect_all(self):
+        for number, kind in enumerate(("SOCK_STREAM", "SOCK_DGRAM")):
+            for address in (A4, D4):
+                self.tell("connect", address, str(PORT), kind)
+        for index in range(4):
+            self.assertEqual(self.tell("send", str(index), token("before")), "sent")
+
+    @staticmethod
+    def listed(environment):
+        found = environment["connections"]
+        return {(c["protocol"], c["remote"], c["closed"]) for c in found["listed"]}
+
+    def test_connections(self):
+        """Those that the phase does not allow are closed, and all are listed."""
+        allowed, denied = f"{A4}:{PORT}", f"{D4}:{PORT}"
+        self.connect_all()
+        cursor = self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
+        made = self.attach({"network_policy": allowlist(A4)})
+        self.assertEqual(made.status, 201)
+        self.assertEqual((made["connections"]["closed"], made["connections"]["kept"]), (2, 2))
+        self.assertEqual(self.listed(made), {("tcp", allowed, False), ("udp", allowed, False),
+                                             ("tcp", denied, True), ("udp", denied, True)})
+        self.assertEqual([c["closed"] for c in made["connections"]["listed"]],
+                         [True, True, False, False])
+        self.fence()
+        for index, closed in enumerate((False, True, False, True)):
+            mark = token("after")
+            said = self.tell("send", str(index), mark)
+            # A UDP socket is not connected any more.
+            self.assertIn(said, ("ECONNABORTED", "EDESTADDRREQ") if closed else ("sent",))
+            if not closed:
+                self.assertIsNotNone(self.recorder.wait(mark))
+        self.assertEqual([p for p in self.fence() if p.destination == D4 and p.payload], [])
+        events = self.daemon.call("GET", f"/v1/events?cursor={cursor}"
+                                  f"&environment={made['name']}").body
+        created, = [e for e in events if e["event"] == "created"]
+        self.assertEqual((created["closed"], created["kept"]), (2, 2))
+        shown = subprocess.run([os.environ["PHASEGATE_BINARY"], "env", "show", made["name"]],
+                               env={**os.environ, "PHASEGATE_SOCKET": self.daemon.socket},
+                               stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertIn("2 closed when it was attached, 2 stay", shown)
+        self.assertRegex(shown, f"closed +tcp .* to {denied}")
+
+    def test_connections_in_public(self):
+        self.connect_all()
+        made = self.attach({"network_policy": PUBLIC})
+        self.assertEqual((made["connections"]["closed"], made["connections"]["kept"]), (0, 4))
+        self.assertIsNone(self.create({}, name=self.name("new"))["connections"])
 
     def test_of_a_process(self):
         self.tell("make")

@@ -245,6 +245,7 @@ static void forget_denials(struct pg_agent *agent, const struct pg_environment *
 
 static void report(struct pg_agent *agent, const struct pg_environment *environment)
 {
+	const struct pg_connections *connections = pg_environment_connections(environment);
 	struct pg_json_writer json;
 
 	forget_denials(agent, environment);
@@ -255,6 +256,10 @@ static void report(struct pg_agent *agent, const struct pg_environment *environm
 		return;
 	pg_json_write_string(&json, "phase", pg_phase_name(pg_environment_phase(environment)));
 	pg_json_write_number(&json, "generation", pg_environment_generation(environment));
+	if (connections) {
+		pg_json_write_number(&json, "closed", connections->closed);
+		pg_json_write_number(&json, "kept", connections->kept);
+	}
 	pg_agent_close_event(agent, &json, pg_environment_owner(environment),
 			     pg_environment_name(environment));
 }

@@ -222,6 +222,30 @@ static void print_counters(const struct pg_json_value *counters)
 	}
 }
 
+/* What was open when the members were attached. */
+static void print_connections(const struct pg_json_value *connections)
+{
+	const struct pg_json_value *listed = pg_json_member(connections, "listed");
+	const struct pg_json_value *item = listed ? pg_json_first(listed) : NULL;
+	pg_autofree char *closed = pg_agent_text(connections, "closed");
+	pg_autofree char *kept = pg_agent_text(connections, "kept");
+
+	if (closed && kept)
+		printf("%-15s %s closed when it was attached, %s stay\n", "connections", closed,
+		       kept);
+	for (; item; item = pg_json_next(item)) {
+		pg_autofree char *protocol = pg_agent_text(item, "protocol");
+		pg_autofree char *local = pg_agent_text(item, "local");
+		pg_autofree char *remote = pg_agent_text(item, "remote");
+
+		if (protocol && local && remote)
+			printf("%-15s   %s %s to %s\n",
+			       pg_json_is_true(pg_json_member(item, "closed")) ? "  closed"
+									       : "  stays",
+			       protocol, local, remote);
+	}
+}
+
 void pg_env_print_detail(const struct pg_json_value *root)
 {
 	/* What it is, in the order in which one asks. */
@@ -242,6 +266,8 @@ void pg_env_print_detail(const struct pg_json_value *root)
 		print_member(member);
 	print_exposures(pg_json_member(root, "exposures"));
 	print_links(pg_json_member(root, "links"));
+	if (pg_json_member(root, "connections"))
+		print_connections(pg_json_member(root, "connections"));
 	for (size_t i = 0; policy && pg_agent_phases[i]; i++)
 		print_phase(policy, pg_agent_phases[i]);
 	print_counters(pg_json_member(root, "counters"));

@@ -275,7 +275,6 @@ static int put_in_force(struct pg_environment *environment, enum pg_phase phase,
 static int create(struct pg_environment *environment, const struct pg_environment_options *options,
 		  struct pg_error *err)
 {
-	struct pg_closing closing;
 	uint64_t start;
 	int error = prepare(environment, options, err);
 
@@ -294,7 +293,7 @@ static int create(struct pg_environment *environment, const struct pg_environmen
 	error = put_in_force(environment, options->phase, err);
 	environment->cost.probe_ns = pg_monotonic_ns() - start;
 	if (!error && options->attach)
-		error = pg_environment_close_forbidden(environment, &closing, err);
+		error = pg_connections_settle(environment, err);
 	return error;
 }
 

@@ -35,6 +35,7 @@ void pg_environment_free(struct pg_environment *environment)
 	pg_links_leave(environment);
 	pg_places_close(environment);
 	free(environment->places);
+	free(environment->connections);
 	pg_close_fd(&environment->record_fd);
 	pg_record_clear(&environment->record);
 	pg_settings_clear(&environment->settings);

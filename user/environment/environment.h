@@ -173,6 +173,24 @@ int pg_environment_close_forbidden(struct pg_environment *environment,
 				   struct pg_closing *ret_closing,
 				   struct pg_error *err) PG_MUST_CHECK;
 
+/* Some of what the members had open when they were attached; the counts are whole. */
+#define PG_CONNECTIONS_MAX 64
+
+struct pg_connection {
+	uint8_t protocol;		  /* IPPROTO_TCP or IPPROTO_UDP */
+	struct pg_endpoint local, remote; /* IPv4-mapped addresses are IPv4 here */
+	bool closed;			  /* the phase does not allow it */
+};
+
+struct pg_connections {
+	size_t closed, kept;
+	size_t listed;
+	struct pg_connection items[PG_CONNECTIONS_MAX]; /* closed ones first */
+};
+
+/* NULL: the members were not attached, or it was another process that did it. */
+const struct pg_connections *pg_environment_connections(const struct pg_environment *environment);
+
 struct pg_spawn {
 	/*
 	 * A new cgroup of this name and a random ending, which no earlier command can have

@@ -167,6 +167,7 @@ struct pg_environment {
 	bool stranded;		 /* a closing pass is due */
 	uint64_t held;		 /* places that are frozen for a moment, a bit each */
 	struct pg_environment_cost cost;
+	struct pg_connections *connections; /* NULL: none were looked for */
 };
 
 static inline size_t pg_place_count(const struct pg_environment *environment)
@@ -182,6 +183,15 @@ static inline const char *pg_place_path(const struct pg_environment *environment
 /* A new object with nothing in it; freed by pg_environment_free(). */
 struct pg_environment *pg_environment_new(struct pg_host *host);
 void pg_environment_free(struct pg_environment *environment);
+
+/* closing.c: pg_environment_close_forbidden() for members that had connections before; keeps which
+ * were closed, and which stay, in .connections. */
+int pg_connections_settle(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+
+/* connections.c: what a pass has found; a kept one of an earlier pass is forgotten. */
+void pg_connections_begin(struct pg_connections *connections);
+void pg_connections_note(struct pg_connections *connections, const struct pg_socket *socket,
+			 bool closed);
 
 /* content.c: policy -> sets in the kernel */
 int pg_content_create(struct pg_environment *environment, const struct pg_policy *policy,
