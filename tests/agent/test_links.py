@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the API says of the ways out of an Environment's network namespaces."""
+
+import subprocess
+import time
+
+import cgroups
+from agentcase import AgentTest
+from harness import main
+from lab import Namespace
+from phasegate import NO_NETWORK
+
+
+class Links(AgentTest):
+    def container(self):
+        """A process in a cgroup and a namespace of its own; returns the cgroup, and the latter."""
+        namespace = Namespace()
+        self.addCleanup(namespace.close)
+        cgroup = self.make_cgroup(self.name("box"))
+        self.start_in(cgroups.path_of(cgroup), *namespace.command("sleep", "1000"))
+        return cgroup, namespace
+
+    def attach(self, cgroup):
+        return self.create({"network_policy": NO_NETWORK}, members=[{"cgroup": cgroup}],
+                           attach=True)["name"]
+
+    def links(self, name):
+        return [(link["interface"], link["device"], link["guard"], link.get("reason"))
+                for link in self.daemon.show(name)["links"]]
+
+    def wait_for(self, condition, about):
+        deadline = time.monotonic() + 10
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, about)
+            time.sleep(0.02)
+
+    def unguarded(self, name):
+        reply = self.daemon.call("GET", f"/v1/events?environment={name}")
+        return [(event["device"], event["reason"]) for event in reply.body
+                if event["event"] == "link_unguarded"]
+
+    def test_guards(self):
+        self.assertTrue(self.daemon.call("GET", "/v1/capabilities")["guards"]["veth"])
+        cgroup, namespace = self.container()
+        self.lab.client.ip(f"link add boxed type veth peer name eth7 netns {namespace.path}")
+        self.addCleanup(subprocess.run, self.lab.client.command("ip", "link", "del", "boxed"))
+        name = self.attach(cgroup)
+        self.assertEqual(self.links(name), [("boxed", "eth7", "on", None)])
+        self.daemon.kill()
+        self.daemon.start()
+        self.wait_for(lambda: self.links(name) == [("boxed", "eth7", "on", None)], "no guard")
+        # One that comes later, and one that cannot have a guard.
+        self.lab.client.ip(f"link add second type veth peer name eth8 netns {namespace.path}")
+        self.wait_for(lambda: len(self.links(name)) == 2, "the second link has no guard")
+        self.assertEqual(self.unguarded(name), [])
+        self.lab.client.ip(f"link add macv0 link eth0 netns {namespace.path} type macvlan",
+                           "link del second")
+        self.lab.client.ip(f"link add third type veth peer name eth9 netns {namespace.path}")
+        self.wait_for(lambda: self.unguarded(name) == [("macv0", "no-veth")], "no event")
+        self.assertIn((None, "macv0", "none", "no-veth"), self.links(name))
+
+    def test_the_hosts_network(self):
+        cgroup = self.make_cgroup(self.name("box"))
+        self.start_in(cgroups.path_of(cgroup),
+                      *self.lab.client.command("sleep", "1000"))
+        self.assertEqual(self.links(self.attach(cgroup)),
+                         [(None, None, "none", "host-network")])
+
+
+if __name__ == "__main__":
+    main()
