@@ -2,12 +2,14 @@
 """What the API says of the ways out of an Environment's network namespaces."""
 
 import subprocess
+import sys
 import time
 
 import cgroups
+import frames
 from agentcase import AgentTest
 from harness import main
-from lab import Namespace
+from lab import D4, Namespace
 from phasegate import NO_NETWORK
 
 
@@ -39,6 +41,17 @@ class Links(AgentTest):
         return [(event["device"], event["reason"]) for event in reply.body
                 if event["event"] == "link_unguarded"]
 
+    def send_frame(self, cgroup, namespace, interface, device):
+        """By a packet socket."""
+        self.lab.client.sysctl(**{f"ipv6__conf__{interface}__disable_ipv6": 1})
+        namespace.sysctl(**{f"ipv6__conf__{device}__disable_ipv6": 1})
+        self.lab.client.ip(f"link set {interface} up")
+        namespace.ip(f"link set {device} up")
+        sender = self.start_in(cgroups.path_of(cgroup), *namespace.command(
+            sys.executable, frames.__file__, device, "ff:ff:ff:ff:ff:ff", "192.0.2.77", "::1", "x",
+            D4))
+        self.assertEqual(sender.wait(10), 0)
+
     def test_guards(self):
         self.assertTrue(self.daemon.call("GET", "/v1/capabilities")["guards"]["veth"])
         cgroup, namespace = self.container()
@@ -49,6 +62,9 @@ class Links(AgentTest):
         self.daemon.kill()
         self.daemon.start()
         self.wait_for(lambda: self.links(name) == [("boxed", "eth7", "on", None)], "no guard")
+        self.assertEqual(self.daemon.show(name)["counters"]["links"]["denied"], 0)
+        self.send_frame(cgroup, namespace, "boxed", "eth7")
+        self.assertEqual(self.daemon.show(name)["counters"]["links"]["denied"], 1)
         # One that comes later, and one that cannot have a guard.
         self.lab.client.ip(f"link add second type veth peer name eth8 netns {namespace.path}")
         self.wait_for(lambda: len(self.links(name)) == 2, "the second link has no guard")
