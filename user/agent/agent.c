@@ -151,6 +151,20 @@ static void on_unguarded(void *userdata, struct pg_environment *environment,
 	pg_links_report(userdata, environment, link);
 }
 
+static void on_crowded(void *userdata, struct pg_environment *environment, uint64_t refused)
+{
+	const char *name = pg_environment_name(environment);
+	struct pg_agent *agent = userdata;
+	struct pg_json_writer json;
+
+	pg_log_warning("%s: %llu new UDP flows found no room: it has as many as there is room left",
+		       name, (unsigned long long)refused);
+	if (!pg_agent_open_event(agent, &json, "flows_refused", name))
+		return;
+	pg_json_write_number(&json, "count", refused);
+	pg_agent_close_event(agent, &json, pg_environment_owner(environment), name);
+}
+
 static int on_host(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct pg_agent *agent = userdata;
@@ -195,6 +209,7 @@ static int open_host(struct pg_agent *agent, struct pg_error *err)
 		.denied = on_denied,
 		.refused = on_refused,
 		.unguarded = on_unguarded,
+		.crowded = on_crowded,
 		.store = &socket_store,
 		.userdata = agent,
 		.interrupt_fd = -1,

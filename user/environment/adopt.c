@@ -156,8 +156,10 @@ static int adopt(struct pg_environment *environment, struct pg_kept *kept, struc
 		error = take_over(environment, err);
 	if (!error)
 		error = let_other_bank_go(environment, kept, err);
-	if (!error)
+	if (!error) {
 		end_hold(environment, kept);
+		pg_flows_begin(environment);
+	}
 	/* The killed owner may not have come to it, and the operator may forbid more than before.
 	 */
 	return error ? error : pg_host_close_soon(environment, err);

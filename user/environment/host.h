@@ -38,6 +38,10 @@ struct pg_link_view;
 typedef void (*pg_unguarded_link)(void *userdata, struct pg_environment *environment,
 				  const struct pg_link_view *link);
 
+/* Receives, some time after, how many new UDP flows of the Environment found no room (abi/flow.h):
+ * its own flood, or somebody's outside. */
+typedef void (*pg_crowded)(void *userdata, struct pg_environment *environment, uint64_t refused);
+
 /* Where an agent pins, as a rule. */
 #define PG_PINS_DEFAULT PG_PIN_ROOT "/+agent"
 
@@ -59,6 +63,7 @@ struct pg_host_options {
 	pg_denied denied;		     /* may be NULL */
 	pg_refused refused;		     /* may be NULL */
 	pg_unguarded_link unguarded;	     /* may be NULL */
+	pg_crowded crowded;		     /* may be NULL */
 	const struct pg_socket_store *store; /* may be NULL */
 	void *userdata;			     /* of all of them */
 	/* When it is readable, waits of pg_host_open(), of pg_environment_create(), _update() and

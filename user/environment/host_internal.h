@@ -65,6 +65,7 @@ struct pg_host {
 	pg_denied denied;
 	pg_refused refused;
 	pg_unguarded_link unguarded;
+	pg_crowded crowded;
 	const struct pg_socket_store *store; /* NULL: none */
 	void *userdata;
 	char *parent; /* of the cgroups that are made, below the cgroup2 mount */
@@ -167,6 +168,7 @@ struct pg_environment {
 	bool stranded;		 /* a closing pass is due */
 	uint64_t held;		 /* places that are frozen for a moment, a bit each */
 	struct pg_environment_cost cost;
+	uint64_t flows_refused;		    /* of these the host was told */
 	struct pg_connections *connections; /* NULL: none were looked for */
 };
 
@@ -183,6 +185,12 @@ static inline const char *pg_place_path(const struct pg_environment *environment
 /* A new object with nothing in it; freed by pg_environment_free(). */
 struct pg_environment *pg_environment_new(struct pg_host *host);
 void pg_environment_free(struct pg_environment *environment);
+
+/* crowding.c: how often flows are aged; and, as often, whether some found no room since. */
+uint64_t pg_flows_period_ns(void);
+void pg_flows_look(struct pg_host *host);
+/* What was refused before is no news. */
+void pg_flows_begin(struct pg_environment *environment);
 
 /* closing.c: pg_environment_close_forbidden() for members that had connections before; keeps which
  * were closed, and which stay, in .connections. */
