@@ -312,16 +312,77 @@ static __always_inline bool pg_link_is_answer(struct __sk_buff *skb, const struc
 	return pg_link_is_inbound(table, &key);
 }
 
-/* A reset of the socket's own connection, whatever rewrote the packet since. */
-static __always_inline bool pg_link_goes_to_peer(struct __sk_buff *skb,
-						 const struct pg_facts *facts)
+/*
+ * Whether a reply of a TCP socket may go: on a connection that the guard saw being opened, or, a
+ * reset, on one that the socket has opened itself. Nothing that rewrote the packet since counts.
+ */
+static __always_inline void pg_link_check_stream(struct __sk_buff *skb, const struct pg_view *view,
+						 struct pg_link_table *table,
+						 struct pg_facts *facts)
 {
 	struct bpf_sock *sk = skb->sk;
+	struct pg_link_flow key = {};
+	struct pg_mark *mark;
 
 	if (!sk)
-		return false;
+		return;
 	sk = bpf_sk_fullsock(sk);
-	return sk && pg_is_peer(sk, facts);
+	if (!sk)
+		return;
+	if (!pg_is_peer(sk, facts))
+		facts->bits &= ~PG_FACT_RESET;
+	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
+	if (!mark || mark->kind != PG_MARK_ACCEPTED || mark->confirmed)
+		return;
+	pg_link_key_fill(&key, view, facts);
+	if (table && facts->bits & PG_FACT_ACCEPTED && pg_link_is_inbound(table, &key))
+		mark->confirmed = 1;
+	else
+		facts->bits &= ~(PG_FACT_ACCEPTED | PG_FACT_RESET);
+}
+
+static __always_inline void pg_link_key_datagram(struct pg_flow_key *key,
+						 const struct pg_header *header,
+						 const struct pg_facts *facts)
+{
+	pg_flow_key_fill(key, header, facts);
+	key->netns = 0;
+	key->kind = PG_FLOW_LINK;
+}
+
+/* Whether a UDP socket answers what came in by a veth, in this generation. */
+static __always_inline bool pg_link_is_reply(const struct pg_view *view,
+					     const struct pg_facts *facts)
+{
+	struct pg_flow_key key = {};
+
+	if (!pg_flow_is_inbound(view, pg_flow_lookup(view->header, facts)))
+		return false;
+	pg_link_key_datagram(&key, view->header, facts);
+	return pg_flow_is_inbound(view, pg_flow_find(&key));
+}
+
+/* A datagram comes in outside public, where it may become a flow that is opened from outside. */
+static __always_inline void pg_link_see_datagram(const struct pg_view *view,
+						 const struct pg_facts *facts)
+{
+	__u64 env_id = view->header->env_id;
+	struct pg_flow_key key = {};
+	struct pg_counters *counters;
+	struct pg_flow *flow;
+
+	if (!view->slot || view->slot->mode == PG_MODE_PUBLIC)
+		return;
+	pg_link_key_datagram(&key, view->header, facts);
+	flow = pg_flow_find(&key);
+	if (flow) {
+		if (flow->generation != (__u32)view->generation)
+			flow->generation = (__u32)view->generation;
+		return;
+	}
+	counters = bpf_map_lookup_elem(&pg_link_counts, &env_id);
+	if (counters)
+		pg_flow_insert(view, &key, PG_FLOW_INBOUND, counters);
 }
 
 /* Replies to what was opened from outside. */
@@ -331,10 +392,10 @@ static __always_inline void pg_link_read_reply(struct __sk_buff *skb, const stru
 {
 	if (packet->sender != PG_LINK_SOCKET)
 		facts->bits &= ~(PG_FACT_ACCEPTED | PG_FACT_RESET);
-	else if (facts->bits & PG_FACT_RESET && !pg_link_goes_to_peer(skb, facts))
-		facts->bits &= ~PG_FACT_RESET;
+	else if (facts->bits & (PG_FACT_ACCEPTED | PG_FACT_RESET))
+		pg_link_check_stream(skb, view, table, facts);
 	if (packet->sender == PG_LINK_SOCKET && facts->protocol == IPPROTO_UDP && !packet->later) {
-		if (pg_flow_is_inbound(view, pg_flow_lookup(view->header, facts)))
+		if (pg_link_is_reply(view, facts))
 			facts->bits |= PG_FACT_INBOUND;
 	} else if (!(facts->bits & PG_FACT_ACCEPTED) &&
 		   pg_link_is_answer(skb, view, table, facts, packet)) {
@@ -388,13 +449,24 @@ static __always_inline bool pg_link_is_within(struct __sk_buff *skb, const struc
 	return false;
 }
 
-/* On a shared link: whether the packet is that of a socket of somebody else's. What is in no cgroup
- * but the root may be anybody's. */
+/* Whether the packet is that of a socket of Phasegate's, or on a shared link of somebody else's.
+ * What is in no cgroup but the root may be anybody's. */
 static __always_inline bool pg_link_is_others(struct __sk_buff *skb, const struct pg_link *link,
 					      const struct pg_link_packet *packet)
 {
-	return link->flags & PG_LINK_SHARED && packet->sender == PG_LINK_SOCKET &&
-	       bpf_skb_ancestor_cgroup_id(skb, 1) && !pg_link_is_within(skb, &link->header);
+	struct bpf_sock *sk = skb->sk;
+	struct pg_mark *mark;
+
+	if (packet->sender != PG_LINK_SOCKET || !sk)
+		return false;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return false;
+	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
+	if (mark && mark->kind == PG_MARK_AGENT && mark->owner == link->header.env_id)
+		return true;
+	return link->flags & PG_LINK_SHARED && bpf_skb_ancestor_cgroup_id(skb, 1) &&
+	       !pg_link_is_within(skb, &link->header);
 }
 
 /* What went out, so that its answers are not taken for something that came first. */
@@ -467,6 +539,7 @@ static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_v
 	struct pg_link_flow key = {};
 	struct pg_facts facts = {};
 	__u8 icmp[8] = {};
+	__be32 number = 0;
 
 	pg_link_read(skb, false, &facts, &packet);
 	if (packet.arp) {
@@ -478,15 +551,20 @@ static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_v
 	if (facts.defect || packet.later || pg_addr_is_multicast(&facts.remote) ||
 	    pg_addr_is_unspecified(&facts.remote))
 		return;
-	if (facts.protocol == IPPROTO_TCP && !(facts.bits & PG_FACT_SYN))
+	if (facts.protocol == IPPROTO_TCP && !(facts.bits & PG_FACT_SYN)) {
+		if (!bpf_skb_load_bytes(skb, packet.packet.transport + 8, &number, sizeof(number)))
+			pg_link_record_ack(table, &facts, bpf_ntohl(number));
 		return;
+	}
 	pg_link_record_peer(table, &facts.remote);
 	if (pg_addr_is_multicast(&facts.local))
 		return;
 	pg_link_key_fill(&key, view, &facts);
 	switch (facts.protocol) {
 	case IPPROTO_TCP:
+		break;
 	case IPPROTO_UDP:
+		pg_link_see_datagram(view, &facts);
 		break;
 	case IPPROTO_ICMP:
 	case PG_IPPROTO_ICMPV6:

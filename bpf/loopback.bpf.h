@@ -135,6 +135,14 @@ static __always_inline enum pg_receiver pg_find_receiver(struct __sk_buff *skb,
 	return found;
 }
 
+/* Whether an own address is of the namespace, as far as either is known. */
+static __always_inline bool pg_is_own_in(const pg_own_value *own, __u64 netns)
+{
+	const __u64 cookie = *own & ~PG_OWN_HOST;
+
+	return !cookie || !netns || cookie == netns;
+}
+
 /* Whether a sockaddr's address can only be reached through lo: an own one of the namespace that the
  * socket is in. That of another is elsewhere. */
 static __always_inline bool pg_is_local_destination(const struct pg_header *header,
@@ -147,7 +155,7 @@ static __always_inline bool pg_is_local_destination(const struct pg_header *head
 	if (pg_addr_is_loopback(addr) || pg_addr_is_unspecified(addr))
 		return true;
 	own = bpf_map_lookup_elem(&pg_own, &key);
-	return own && (!*own || *own == facts->netns);
+	return own && pg_is_own_in(own, facts->netns);
 }
 
 /*

@@ -124,9 +124,9 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PG_LINK_MAX);
+	__uint(max_entries, PG_ENVIRONMENT_MAX);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
+	__type(key, __u64);
 	__type(value, struct pg_link_table);
 } pg_link_tables SEC(".maps");
 

@@ -100,9 +100,12 @@ static __always_inline void pg_check_mld(struct __sk_buff *skb, const struct pg_
 static __always_inline bool pg_is_own(const struct pg_header *header, const struct pg_addr *addr)
 {
 	struct pg_own_key key = {.env_id = header->env_id, .addr = *addr};
+	pg_own_value *own;
 
-	return !pg_addr_is_loopback(addr) && !pg_addr_is_multicast(addr) &&
-	       bpf_map_lookup_elem(&pg_own, &key);
+	if (pg_addr_is_loopback(addr) || pg_addr_is_multicast(addr))
+		return false;
+	own = bpf_map_lookup_elem(&pg_own, &key);
+	return own && !(*own & PG_OWN_HOST);
 }
 
 /*

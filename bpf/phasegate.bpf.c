@@ -31,7 +31,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 static __always_inline bool pg_source_is_own(struct __sk_buff *skb, const struct pg_header *header,
 					     const struct pg_facts *facts)
 {
-	struct pg_own_key own = {.env_id = header->env_id, .addr = facts->local};
+	struct pg_own_key key = {.env_id = header->env_id, .addr = facts->local};
+	pg_own_value *own;
 
 	if (pg_addr_is_loopback(&facts->local))
 		return true;
@@ -39,7 +40,10 @@ static __always_inline bool pg_source_is_own(struct __sk_buff *skb, const struct
 		return !(header->flags & (PG_HEADER_CHECK_SOURCE | PG_HEADER_CHECK_LO_SOURCE)) ||
 		       (!pg_addr_is_unspecified(&facts->local) &&
 			pg_addr_equal(&facts->local, &facts->remote));
-	return !(header->flags & PG_HEADER_CHECK_SOURCE) || bpf_map_lookup_elem(&pg_own, &own);
+	if (!(header->flags & PG_HEADER_CHECK_SOURCE))
+		return true;
+	own = bpf_map_lookup_elem(&pg_own, &key);
+	return own && pg_is_own_in(own, facts->netns);
 }
 
 /* Who receives what goes to lo. */
@@ -189,7 +193,7 @@ int pg_sockops(struct bpf_sock_ops *ctx)
 
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		pg_mark_accepted(ctx);
+		pg_mark_accepted(ctx, header);
 		break;
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		pg_mark_listener(ctx, header);
@@ -410,11 +414,13 @@ int pg_link_from(struct __sk_buff *skb)
 	__u32 ifindex = skb->ifindex;
 	const struct pg_link *link = bpf_map_lookup_elem(&pg_links, &ifindex);
 	struct pg_view view;
+	__u64 env_id;
 
 	if (!link)
 		return PG_TC_DROP;
 	pg_view_read(&view, &link->header);
-	return pg_link_judge(skb, link, bpf_map_lookup_elem(&pg_link_tables, &ifindex), &view);
+	env_id = link->header.env_id;
+	return pg_link_judge(skb, link, bpf_map_lookup_elem(&pg_link_tables, &env_id), &view);
 }
 
 /* What goes in. */
@@ -423,10 +429,15 @@ int pg_link_to(struct __sk_buff *skb)
 {
 	__u32 ifindex = skb->ifindex;
 	const struct pg_link *link = bpf_map_lookup_elem(&pg_links, &ifindex);
-	struct pg_link_table *table = bpf_map_lookup_elem(&pg_link_tables, &ifindex);
+	struct pg_link_table *table;
 	struct pg_view view;
+	__u64 env_id;
 
-	if (!link || !table)
+	if (!link)
+		return PG_TC_NEXT;
+	env_id = link->header.env_id;
+	table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
+	if (!table)
 		return PG_TC_NEXT;
 	pg_view_read(&view, &link->header);
 	pg_link_see(skb, &view, table);

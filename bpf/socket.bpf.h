@@ -3,6 +3,7 @@
 #pragma once
 
 #include "facts.h"
+#include "link_table.bpf.h"
 #include "loopback.bpf.h"
 #include "maps.bpf.h"
 #include "packet.bpf.h"
@@ -135,7 +136,7 @@ static __always_inline void pg_read_socket(struct __sk_buff *skb, struct pg_fact
 	sk = bpf_sk_fullsock(sk);
 	if (!sk)
 		return;
-	if (facts->protocol == IPPROTO_UDP)
+	if (facts->protocol == IPPROTO_UDP || sk->type == PG_SOCK_RAW)
 		facts->netns = pg_socket_netns(sk);
 	if (sk->type == PG_SOCK_STREAM && sk->protocol == IPPROTO_TCP)
 		pg_read_tcp_socket(sk, facts, packet);
@@ -157,9 +158,12 @@ static __always_inline bool pg_is_stranded(struct __sk_buff *skb, const struct p
 	return sk && sk->type == PG_SOCK_STREAM && sk->state == PG_TCP_SYN_SENT;
 }
 
-static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx)
+static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx,
+					     const struct pg_header *header)
 {
 	struct pg_mark mark = {.kind = PG_MARK_ACCEPTED};
+	__be16 local_port = bpf_htons(ctx->local_port);
+	__u32 next = ctx->snd_nxt;
 	struct bpf_sock *sk = ctx->sk;
 	/* Both forms are read before the branch: the verifier wants context loads at fixed offsets,
 	 * and the compiler would merge the last load of the two branches. */
@@ -175,6 +179,7 @@ static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx)
 		pg_addr_set_v4(&mark.remote, remote4);
 	/* remote_port is network order in the upper half of the 32 bits as the kernel has it. */
 	mark.remote_port = bpf_htons(bpf_ntohl(ctx->remote_port));
+	mark.confirmed = pg_link_confirms(header->env_id, &mark, local_port, next);
 	bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE);
 }
 

@@ -76,8 +76,8 @@ static const struct layout layouts[] = {
 	 PG_OWN_GROUPS_MAX, "pg_own_key", "__u32", 0, 0, 0},
 	{"pg_links", BPF_MAP_TYPE_HASH, sizeof(__u32), sizeof(struct pg_link), PG_LINK_MAX, "__u32",
 	 "pg_link", 0, 0, 0},
-	{"pg_link_tables", BPF_MAP_TYPE_HASH, sizeof(__u32), sizeof(struct pg_link_table),
-	 PG_LINK_MAX, "__u32", "pg_link_table", 0, 0, 0},
+	{"pg_link_tables", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_link_table),
+	 PG_ENVIRONMENT_MAX, "__u64", "pg_link_table", 0, 0, 0},
 	{"pg_link_counts", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_counters),
 	 PG_ENVIRONMENT_MAX, "__u64", "pg_counters", 0, 0, 0},
 	{"pg_link_hops", BPF_MAP_TYPE_HASH, sizeof(struct pg_own_key), sizeof(__u8),
@@ -118,7 +118,7 @@ static const struct {
 	STRUCT(pg_state),	   STRUCT(pg_member),	    STRUCT(pg_slot_use),
 	STRUCT(pg_member_address), STRUCT(pg_event_budget), STRUCT(pg_flow_count),
 	STRUCT(pg_link),	   STRUCT(pg_link_flow),    STRUCT(pg_link_peer),
-	STRUCT(pg_link_table),
+	STRUCT(pg_link_ack),	   STRUCT(pg_link_table),
 #undef STRUCT
 };
 

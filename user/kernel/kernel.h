@@ -47,6 +47,11 @@ static inline void pg_kernel_freep(struct pg_kernel **kernel)
 /* The sk_storage map of struct pg_mark; stays owned by kernel. */
 int pg_kernel_mark_map_fd(const struct pg_kernel *kernel);
 
+/* Makes the socket one of Phasegate's own in a namespace of the Environment: what it sends passes
+ * the guard of a veth (abi/link.h). */
+int pg_agent_socket_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id,
+			 struct pg_error *err) PG_MUST_CHECK;
+
 /* Marks a raw socket as one that an application has made, as the hooks do with those that are made
  * from now on. Returns a negative errno. */
 int pg_raw_mark(struct pg_kernel *kernel, int socket_fd) PG_MUST_CHECK;
@@ -129,7 +134,7 @@ uint64_t pg_flow_count(const struct pg_kernel *kernel, uint32_t state);
 int pg_flows_recount(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;
 
 /* Addresses of the Environment's own network namespaces (abi/set.h). netns: the cookie of the one
- * that has it; 0: not known, or several. */
+ * that has it, with PG_OWN_HOST if that is the host's; 0: not known, or several. */
 int pg_own_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
 	       uint64_t netns, struct pg_error *err) PG_MUST_CHECK;
 bool pg_own_has(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr);

@@ -48,7 +48,7 @@ int pg_link_write(struct pg_kernel *kernel, unsigned int ifindex, const struct p
 	int error = make_element(counts_fd(kernel), &header->env_id, &no_counts);
 
 	if (!error)
-		error = make_element(tables_fd(kernel), &key, &no_answers);
+		error = make_element(tables_fd(kernel), &header->env_id, &no_answers);
 	if (!error && bpf_map_update_elem(links_fd(kernel), &key, &link, BPF_ANY))
 		error = -errno;
 	if (error)
@@ -80,7 +80,6 @@ void pg_link_forget(struct pg_kernel *kernel, unsigned int ifindex)
 	const __u32 key = ifindex;
 
 	bpf_map_delete_elem(links_fd(kernel), &key);
-	bpf_map_delete_elem(tables_fd(kernel), &key);
 }
 
 bool pg_link_next(struct pg_kernel *kernel, unsigned int *ifindex)
@@ -130,6 +129,7 @@ int pg_link_counters_read(struct pg_kernel *kernel, uint64_t env_id,
 
 void pg_link_environment_forget(struct pg_kernel *kernel, uint64_t env_id)
 {
+	bpf_map_delete_elem(tables_fd(kernel), &env_id);
 	bpf_map_delete_elem(counts_fd(kernel), &env_id);
 	pg_keys_forget(hops_fd(kernel), sizeof(struct pg_own_key), PG_LINK_HOP_MAX, env_id);
 }

@@ -15,7 +15,7 @@
 
 /*
  * What the filters judge the link by, from now on: a copy of a member's header. Replaces what was
- * there as a whole; with the first write of an interface its table of answers is made, empty.
+ * there as a whole; with the first write of an Environment its table of answers is made, empty.
  * Whoever writes a member's header writes the links of its namespace too, at the same steps.
  * flags: PG_LINK_*.
  */
@@ -24,7 +24,7 @@ int pg_link_write(struct pg_kernel *kernel, unsigned int ifindex, const struct p
 /* -ENOENT without a message: there is none. */
 int pg_link_read(struct pg_kernel *kernel, unsigned int ifindex, struct pg_link *ret_link,
 		 struct pg_error *err) PG_MUST_CHECK;
-/* Takes it away, with its table; filters that are still there drop everything. */
+/* Takes it away; filters that are still there drop everything. */
 void pg_link_forget(struct pg_kernel *kernel, unsigned int ifindex);
 /* Walks the interfaces that pg_link_write() has entered, also those of an earlier process whose
  * maps were pinned: *ifindex 0 is the beginning; returns false at the end. */
@@ -53,5 +53,5 @@ void pg_link_hop_remove(struct pg_kernel *kernel, uint64_t env_id, const struct 
 /* What was denied at all links that the Environment has or had; zero if it had none. */
 int pg_link_counters_read(struct pg_kernel *kernel, uint64_t env_id,
 			  struct pg_counters *ret_counters, struct pg_error *err) PG_MUST_CHECK;
-/* When the Environment ends: forgets its counters and hops. */
+/* When the Environment ends: forgets its table of answers, counters and hops. */
 void pg_link_environment_forget(struct pg_kernel *kernel, uint64_t env_id);

@@ -43,6 +43,16 @@ int pg_raw_mark(struct pg_kernel *kernel, int socket_fd)
 	return 0;
 }
 
+int pg_agent_socket_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id,
+			 struct pg_error *err)
+{
+	const struct pg_mark mark = {.kind = PG_MARK_AGENT, .owner = env_id};
+
+	if (bpf_map_update_elem(pg_kernel_mark_map_fd(kernel), &socket_fd, &mark, BPF_ANY))
+		return pg_fail_errno(err, -errno, "marking a socket of its own");
+	return 0;
+}
+
 static int addresses_fd(const struct pg_kernel *kernel)
 {
 	return bpf_map__fd(kernel->skeleton->maps.pg_member_addresses);

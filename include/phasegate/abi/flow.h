@@ -15,6 +15,9 @@ enum pg_flow_kind {
 	PG_FLOW_HINT = 1,
 	/* An outbound packet whose tuple cannot be read: only .remote is set; zero means any. */
 	PG_FLOW_HIDDEN = 2,
+	/* Of an inbound flow again, as seen on its way in by the guard of a veth: what comes in
+	 * only inside, made by the workload itself, has no such record. .netns is 0. */
+	PG_FLOW_LINK = 3,
 };
 
 struct pg_flow_key {
@@ -79,14 +82,16 @@ enum pg_mark_kind {
 	PG_MARK_LISTENER = 2, /* listens for .owner */
 	PG_MARK_RAW = 3,      /* a raw socket that an application made */
 	PG_MARK_DATAGRAM = 4, /* a UDP socket */
+	PG_MARK_AGENT = 5,    /* one of Phasegate's own, in a namespace of .owner's; only user space
+			       * sets it */
 };
 
 struct pg_mark {
 	__u32 kind; /* enum pg_mark_kind */
 	__be16 remote_port;
-	__u16 reserved;
-	__u64 owner; /* env_id, or where members are apart cgroup_id; 0: not known */
-	__u64 netns; /* cookie of RAW and DATAGRAM */
+	__u16 confirmed; /* of ACCEPTED: 1: the guard of a veth saw it being opened from outside */
+	__u64 owner;	 /* env_id, or where members are apart cgroup_id; 0: not known */
+	__u64 netns;	 /* cookie of RAW and DATAGRAM */
 	struct pg_addr remote;
 };
 PG_ASSERT_SIZE(struct pg_mark, 40);

@@ -51,10 +51,10 @@ PG_ASSERT_SIZE(struct pg_link, 208);
 #define PG_LINK_FRAGMENTS 44
 
 /*
- * Who opened it, of what the kernel answers without a socket of the Environment: SYN-ACKs with
- * cookies, the last ACKs and resets, echo replies, ICMP errors. Each link has a table of its own
- * with a fixed place for each tuple, so that nobody takes another's room; a newer one takes the
- * place of an older one.
+ * Who opened it, of what the kernel answers without a socket of the Environment: SYN-ACKs, the last
+ * ACKs and resets, echo replies, ICMP errors. Each Environment has a table of its own with a fixed
+ * place for each tuple, so that nobody takes another's room; a newer one takes the place of an
+ * older one.
  */
 struct pg_link_flow {
 	struct pg_addr remote;
@@ -75,25 +75,37 @@ struct pg_link_peer {
 };
 PG_ASSERT_SIZE(struct pg_link_peer, 20);
 
-/* Powers of two; the whole with the kernel's own part of a hash element in 4 KiB. */
-#define PG_LINK_STREAMS	  64
+/*
+ * The last segment of TCP that acknowledged something and has this place. The one that completes a
+ * connection is there when the connection becomes one, however many SYNs came in since its own.
+ */
+struct pg_link_ack {
+	__u32 tuple; /* a hash */
+	__u32 number;
+};
+PG_ASSERT_SIZE(struct pg_link_ack, 8);
+
+/* Powers of two; the whole with the kernel's own part of a hash element in 8 KiB. */
+#define PG_LINK_STREAMS	  128
 #define PG_LINK_DATAGRAMS 32
 #define PG_LINK_PEERS	  32
+#define PG_LINK_ACKS	  128
 
 /*
- * Value of pg_link_tables (key: __u32 ifindex). Streams are TCP, and echo requests; they are
- * recorded when the first packet comes in. Of datagrams outgoing ones are recorded too: as long as
- * one that goes out has the place, none that comes in takes it.
+ * Value of pg_link_tables (key: __u64 env_id), of all links of the Environment. Streams are TCP,
+ * and echo requests; they are recorded when the first packet comes in. Of datagrams outgoing ones
+ * are recorded too: as long as one that goes out has the place, none that comes in takes it.
  */
 struct pg_link_table {
 	struct pg_link_flow streams[PG_LINK_STREAMS];
 	struct pg_link_flow datagrams[PG_LINK_DATAGRAMS];
 	struct pg_link_peer peers[PG_LINK_PEERS];
+	struct pg_link_ack acks[PG_LINK_ACKS];
 	/* CLOCK_BOOTTIME in seconds until which no datagram that comes in is recorded: what went
 	 * out could not be read, and what comes in may be its answer. */
 	__u32 barred;
 };
-PG_ASSERT_SIZE(struct pg_link_table, 64 * 32 + 32 * 32 + 32 * 20 + 4);
+PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 32 * 20 + 128 * 8 + 4);
 
 /*
  * pg_link_counts (key: __u64 env_id) has of each Environment with links a struct pg_counters of
