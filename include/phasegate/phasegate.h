@@ -117,6 +117,9 @@ struct phasegate_create {
 	const char *member_traffic; /* "allow" or "deny" */
 	bool omit_denials;	    /* denials are no events */
 	const char *dns;	    /* a JSON text (schema DnsSettings) */
+	/* Exposures with which it is made even so (schema ExposureId). */
+	const char *const *accept;
+	size_t accept_count;
 };
 
 /*

@@ -153,13 +153,14 @@ class AsyncClient:
                      verifier: Optional[model.Verifier] = None,
                      member_traffic: Optional[model.MemberTraffic] = None,
                      report_denials: Optional[bool] = None,
-                     dns: Optional[Mapping[str, Any]] = None) -> AsyncEnvironment:
+                     dns: Optional[Mapping[str, Any]] = None,
+                     accept: Optional[Sequence[str]] = None) -> AsyncEnvironment:
         """Its phase is in force when this returns; the same again finds it. The options are those
         of POST /v1/environments."""
         return AsyncEnvironment(self, await self.call(wire.create(
             name, policy, form=form, allow=allow, members=members, attach=attach, phase=phase,
             verifier=verifier, member_traffic=member_traffic, report_denials=report_denials,
-            dns=dns)))
+            dns=dns, accept=accept)))
 
     async def get(self, name: str) -> AsyncEnvironment:
         """One that there is."""
@@ -231,7 +232,8 @@ class AsyncClient:
                           verifier: Optional[model.Verifier] = None,
                           member_traffic: Optional[model.MemberTraffic] = None,
                           report_denials: Optional[bool] = None,
-                          dns: Optional[Mapping[str, Any]] = None
+                          dns: Optional[Mapping[str, Any]] = None,
+                          accept: Optional[Sequence[str]] = None
                           ) -> AsyncIterator[AsyncEnvironment]:
         """An Environment that is destroyed at the end, with what runs in it. By the same name and
         policy a harness that is started again finds the one that it had, and puts its first phase
@@ -239,7 +241,7 @@ class AsyncClient:
         request = wire.create(
             name or unique_name(), policy, form=form, allow=allow, members=members, attach=attach,
             phase=phase, verifier=verifier, member_traffic=member_traffic,
-            report_denials=report_denials, dns=dns)
+            report_denials=report_denials, dns=dns, accept=accept)
         replies: List[model.EnvironmentDetail] = []
 
         async def make() -> None:

@@ -108,13 +108,14 @@ class Client:
                verifier: Optional[model.Verifier] = None,
                member_traffic: Optional[model.MemberTraffic] = None,
                report_denials: Optional[bool] = None,
-               dns: Optional[Mapping[str, Any]] = None) -> Environment:
+               dns: Optional[Mapping[str, Any]] = None,
+               accept: Optional[Sequence[str]] = None) -> Environment:
         """Its phase is in force when this returns; the same again finds it. The options are those
         of POST /v1/environments."""
         return Environment(self, self.call(wire.create(
             name, policy, form=form, allow=allow, members=members, attach=attach, phase=phase,
             verifier=verifier, member_traffic=member_traffic, report_denials=report_denials,
-            dns=dns)))
+            dns=dns, accept=accept)))
 
     def get(self, name: str) -> Environment:
         """One that there is."""
@@ -184,14 +185,15 @@ class Client:
                     verifier: Optional[model.Verifier] = None,
                     member_traffic: Optional[model.MemberTraffic] = None,
                     report_denials: Optional[bool] = None,
-                    dns: Optional[Mapping[str, Any]] = None) -> Iterator[Environment]:
+                    dns: Optional[Mapping[str, Any]] = None,
+                    accept: Optional[Sequence[str]] = None) -> Iterator[Environment]:
         """An Environment that is destroyed at the end, with what runs in it. By the same name and
         policy a harness that is started again finds the one that it had, and puts its first phase
         in force again."""
         request = wire.create(
             name or unique_name(), policy, form=form, allow=allow, members=members, attach=attach,
             phase=phase, verifier=verifier, member_traffic=member_traffic,
-            report_denials=report_denials, dns=dns)
+            report_denials=report_denials, dns=dns, accept=accept)
         try:
             made = Environment(self, self.call(request))
         except (ApiError, AgentUnavailableError):

@@ -213,7 +213,28 @@ class Counters:
     sendmsgs: Verdicts
     packets: Verdicts
     ingress: Verdicts
+    links: Verdicts
     reasons: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Exposure:
+    """What a member has that no policy can hold."""
+
+    id: str
+    member: int
+    message: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """A way out of a member's network namespace. guard: on, shared or none, for a reason."""
+
+    network_namespace: int
+    interface: Optional[str]
+    device: Optional[str]
+    guard: str
+    reason: Optional[str] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,6 +261,8 @@ class EnvironmentDetail(Environment):
     policy: ResolvedPolicy
     counters: Optional[Counters]
     dns: Mapping[str, int]
+    exposures: Tuple[Exposure, ...] = ()
+    links: Tuple[Link, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -338,6 +361,7 @@ class EventPage:
 class Operator:
     never_allow: Tuple[str, ...]
     host_ports: Optional[Tuple[int, ...]]
+    exposures: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

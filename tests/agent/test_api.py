@@ -5,6 +5,7 @@
 import os
 
 import cgroups
+import openapi
 from agentcase import AgentTest
 from daemon import directory_of, start_in
 from harness import main

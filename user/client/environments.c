@@ -98,6 +98,16 @@ static void write_members(struct pg_json_writer *json, const struct phasegate_cr
 	pg_json_write_close(json, ']');
 }
 
+static void write_accept(struct pg_json_writer *json, const struct phasegate_create *wanted)
+{
+	if (wanted->accept_count == 0)
+		return;
+	pg_json_write_open(json, "accept", '[');
+	for (size_t i = 0; i < wanted->accept_count; i++)
+		pg_json_write_string(json, NULL, wanted->accept[i]);
+	pg_json_write_close(json, ']');
+}
+
 static int write_create(struct pg_json_writer *json, const struct phasegate_create *wanted,
 			struct phasegate_error **ret_error)
 {
@@ -118,6 +128,7 @@ static int write_create(struct pg_json_writer *json, const struct phasegate_crea
 	client_write_given(json, "member_traffic", wanted->member_traffic);
 	if (wanted->omit_denials)
 		pg_json_write_bool(json, "report_denials", false);
+	write_accept(json, wanted);
 	pg_json_write_close(json, '}');
 	return 0;
 }
