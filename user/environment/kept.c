@@ -6,7 +6,8 @@
  *   no state file                          no Environment: orphan.c removes it
  *   the state was never in force (create)  undone: see create.c
  *   intent "kill", "release"               ended: see end.c
- *   all its cgroups are gone               ended
+ *   the cgroup that was made is gone       ended; given ones may come back, as those of containers
+ *                                          that are stopped do, and are confined then
  *   the kernel lacks what is in force      denied everything: nobody can adopt it
  *   else                                   its slots, state and tables are marked as used, those
  *                                          of both banks (an update may have been under way)
@@ -131,17 +132,14 @@ int pg_kept_read(struct pg_host *host, int records_fd, struct pg_error *err)
 static bool is_there(struct pg_host *host, const struct pg_record *record,
 		     const struct pg_saved *saved)
 {
-	for (size_t i = 0; i < record->cgroup_count && i < saved->member_count; i++) {
-		pg_autoclose int fd = -1;
-		uint64_t id;
+	pg_autoclose int fd = -1;
+	uint64_t id;
 
-		if (pg_cgroup_open(host->cgroup_mount_fd, record->cgroups[i].path + 1, &fd, NULL))
-			continue;
-		/* A given one that has been made anew is to be confined again. */
-		if (!record->made || (!pg_cgroup_id(fd, &id, NULL) && id == saved->members[i]))
-			return true;
-	}
-	return false;
+	if (!record->made)
+		return true;
+	/* It is the only one. */
+	return !pg_cgroup_open(host->cgroup_mount_fd, record->cgroups[0].path + 1, &fd, NULL) &&
+	       !pg_cgroup_id(fd, &id, NULL) && saved->member_count && id == saved->members[0];
 }
 
 /* What ends before its descriptors are used again must not be open for a moment. */

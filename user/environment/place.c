@@ -277,9 +277,8 @@ int pg_places_adopt(struct pg_environment *environment, const struct pg_saved *s
 		any |= pg_environment_member_state(environment, i) != PG_MEMBER_GONE;
 	}
 	environment->header.env_id = recall_env_id(environment, saved);
-	if (!error && !any)
-		return pg_fail(err, -ENOENT, "the cgroups of %s are gone",
-			       environment->record.name);
+	if (!error && !any && environment->record.made)
+		return pg_fail(err, -ENOENT, "the cgroup of %s is gone", environment->record.name);
 	return error;
 }
 
