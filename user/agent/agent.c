@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "exposures_watch.h"
 #include "links.h"
 #include "phases.h"
 #include "privileges.h"
@@ -245,6 +246,7 @@ static int adopt(struct pg_agent *agent, const char *name, struct pg_error *err)
 		return error;
 	}
 	pg_environment_tidy_inside(managed->environment);
+	pg_exposures_watch(managed, true);
 	LIST_INSERT_HEAD(&agent->environments, managed, link);
 	agent->environment_count++;
 	return 0;
@@ -345,6 +347,7 @@ static void stop(struct pg_agent *agent)
 	while ((managed = LIST_FIRST(&agent->environments))) {
 		LIST_REMOVE(managed, link);
 		pg_environment_leave(managed->environment);
+		pg_exposures_unwatch(managed);
 		pg_note_clear(&managed->note);
 		free(managed);
 	}

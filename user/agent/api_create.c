@@ -9,6 +9,7 @@
 #include "describe.h"
 #include "descriptors.h"
 #include "exposures.h"
+#include "exposures_watch.h"
 #include "members.h"
 #include "opens_host.h"
 #include "quota.h"
@@ -208,6 +209,36 @@ static int make(struct pg_agent *agent, const struct pg_request *request, struct
 	return pg_environment_create(agent->host, &options, &creation->managed->environment, err);
 }
 
+/* Which links can have no guard is known once it is made; then it is given up again. */
+static int judge_links(struct pg_agent *agent, struct creation *creation, struct pg_reply *reply)
+{
+	struct pg_exposure_list *found = &creation->members.exposures;
+	const size_t before = found->count;
+	struct pg_exposure_list links;
+	struct pg_error err = {};
+
+	pg_exposures_find_links(creation->managed->environment, &creation->members);
+	links = (struct pg_exposure_list){.items = found->items + before,
+					  .count = found->count - before};
+	if (links.count == 0)
+		return 0;
+	if (pg_exposures_judge(agent, &links, creation->wanted.accept, reply) == 0) {
+		pg_exposures_warn(agent, &links, creation->wanted.accept);
+		return 0;
+	}
+	if (pg_environment_destroy(PG_TAKE_PTR(creation->managed->environment), PG_DESTROY_RELEASE,
+				   &err) < 0)
+		pg_log_error("%s: %s", creation->wanted.name, err.text);
+	return -EINVAL;
+}
+
+static void watch(const struct creation *creation)
+{
+	pg_exposures_watch(creation->managed, false);
+	if (creation->members.attach)
+		pg_exposures_seen(creation->managed);
+}
+
 /* All warnings of its creation belong to what is shown of it later. */
 static void keep_warnings(struct pg_agent *agent, struct creation *creation)
 {
@@ -227,6 +258,9 @@ static void keep_warnings(struct pg_agent *agent, struct creation *creation)
 		fputs(warnings, json.out);
 	}
 	free(PG_TAKE_PTR(note.warnings));
+	free(PG_TAKE_PTR(note.exposures));
+	if (pg_exposures_print(&creation->members.exposures, &note.exposures) < 0)
+		return;
 	if (pg_json_writer_end(&json, &note.warnings, &size) == 0 &&
 	    pg_managed_set_note(managed, &note, &err) < 0)
 		pg_log_warning("%s: %s", creation->wanted.name, err.text);
@@ -285,7 +319,12 @@ static void create(struct pg_agent *agent, const struct pg_request *request,
 		refuse(creation, &err, reply);
 		return;
 	}
+	if (judge_links(agent, creation, reply) < 0) {
+		pg_agent_take_warnings(agent, &unused);
+		return;
+	}
 	keep_warnings(agent, creation);
+	watch(creation);
 	LIST_INSERT_HEAD(&agent->environments, creation->managed, link);
 	agent->environment_count++;
 	report(agent, creation->managed->environment);

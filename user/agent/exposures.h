@@ -20,6 +20,8 @@
 void pg_exposures_find(const struct pg_agent *agent, struct pg_member_list *list);
 /* At all processes of a cgroup and below it. */
 void pg_exposures_look(int cgroup_fd, struct pg_inspection *inspection);
+/* At the links of the Environment that has been made of them. */
+void pg_exposures_find_links(const struct pg_environment *environment, struct pg_member_list *list);
 /* Places of the host that a mount must not give. The caller clears them. */
 int pg_exposures_places(const struct pg_agent *agent,
 			struct pg_host_places *ret_places) PG_MUST_CHECK;

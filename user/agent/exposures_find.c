@@ -141,7 +141,29 @@ static void look_at_member(const struct pg_agent *agent, const struct pg_host_pl
 	if (mount_fd >= 0 &&
 	    pg_cgroup_open(mount_fd, list->paths[member] + 1, &cgroup_fd, &unused) == 0)
 		pg_exposures_look(cgroup_fd, &inspection);
+	if (inspection.net_capabilities && !list->net_capabilities)
+		list->net_member = member;
 	list->net_capabilities |= inspection.net_capabilities;
+}
+
+static void add_unguarded(void *userdata, const struct pg_link_view *link)
+{
+	struct pg_member_list *list = userdata;
+	const char *device = link->device ? link->device : link->interface;
+
+	/* Of the host's network it was told before anything was made. */
+	if (link->guard != PG_LINK_GUARD_NONE || link->reason == PG_UNGUARDED_HOST_NETWORK)
+		return;
+	pg_exposures_add(&list->exposures, PG_EXPOSURE_UNGUARDED_LINK, list->net_member,
+			 "a container may have CAP_NET_RAW or CAP_NET_ADMIN, and nothing guards its"
+			 " interface %s (%s): what it sends by packet sockets is judged by nothing",
+			 device ? device : "", pg_unguarded_text(link->reason));
+}
+
+void pg_exposures_find_links(const struct pg_environment *environment, struct pg_member_list *list)
+{
+	if (list->net_capabilities)
+		pg_environment_visit_links(environment, add_unguarded, list);
 }
 
 void pg_exposures_find(const struct pg_agent *agent, struct pg_member_list *list)

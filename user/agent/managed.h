@@ -65,7 +65,8 @@ struct pg_managed {
 	LIST_ENTRY(pg_managed) link;
 	struct pg_environment *environment;
 	struct pg_note note;
-	bool told_unconfined; /* that a member is not confined */
+	struct pg_exposure_watch *exposure_watch; /* exposures_watch.h; NULL: none */
+	bool told_unconfined;			  /* that a member is not confined */
 };
 LIST_HEAD(pg_managed_list, pg_managed);
 

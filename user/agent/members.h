@@ -33,7 +33,8 @@ struct pg_member_list {
 	bool attach;   /* in: asked for; out: also because a member is one that runs */
 	char *sources; /* as struct pg_note has it; owned */
 	struct pg_exposure_list exposures;
-	uint64_t net_capabilities; /* what any of them has of CAP_NET_RAW and CAP_NET_ADMIN */
+	uint64_t net_capabilities; /* PG_NET_CAPABILITIES that any of them may have */
+	size_t net_member;	   /* the first one that does */
 };
 
 /* -EINVAL or -ENOMEM: the error is in reply. array NULL: none, so one is to be made. */

@@ -223,11 +223,10 @@ void pg_inspect_process(struct pg_inspection *inspection, pid_t pid)
 				 inspection->name, PG_INSPECT_PROCESSES_MAX);
 		return;
 	}
-	inspection->net_capabilities |=
-		process.capabilities & (1ULL << CAP_NET_RAW | 1ULL << CAP_NET_ADMIN);
 	if (process.of_host) {
 		inspect_host_process(inspection, &process);
 	} else {
+		inspection->net_capabilities |= process.capabilities & PG_NET_CAPABILITIES;
 		note_filter(inspection, &process);
 		inspect_executable(inspection, &process);
 		pg_inspect_rights(inspection, &process);

@@ -16,6 +16,7 @@
 
 #include "exposure.h"
 
+#include <linux/capability.h>
 #include <sys/types.h>
 
 /* Of one member; the rest is counted as not inspected. Texts are read whole or not at all. */
@@ -48,15 +49,19 @@ int pg_host_places_find(const char *mountinfo, const struct pg_inspect_place *pl
 void pg_host_places_clear(struct pg_host_places *places);
 #define pg_autohostplaces PG_CLEANUP(pg_host_places_clear)
 
+/* What lets a process send past sockets that hooks judge. */
+#define PG_NET_CAPABILITIES (1ULL << CAP_NET_RAW | 1ULL << CAP_NET_ADMIN)
+
 struct pg_inspection {
 	const char *name;   /* of the member, for texts: "the container web" */
 	size_t member;	    /* by number */
 	const char *cgroup; /* of the member: an absolute path below the mount of cgroup2 */
 	const struct pg_host_places *places;
 	struct pg_exposure_list *found;
-	uint64_t net_capabilities; /* out: of CAP_NET_RAW and CAP_NET_ADMIN what any process has */
-	bool contained;		   /* out: there is a process that is not the host's own */
-	bool unfiltered;	   /* out: one of them has no seccomp filter */
+	/* out: PG_NET_CAPABILITIES that a process in it may have, the host's own left out */
+	uint64_t net_capabilities;
+	bool contained;		       /* out: there is a process that is not the host's own */
+	bool unfiltered;	       /* out: one of them has no seccomp filter */
 	size_t processes, descriptors; /* looked at so far */
 	ino_t namespaces[8];	       /* of mounts, looked at last */
 	size_t next_namespace;

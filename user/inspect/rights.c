@@ -73,9 +73,22 @@ static void look_at_host_pids(struct pg_inspection *inspection, const struct pg_
 				 inspection->name);
 }
 
+/* Nothing can guard the host's own interfaces. */
+static void look_at_network(struct pg_inspection *inspection, const struct pg_process *process)
+{
+	if (process->own_user && process->capabilities & PG_NET_CAPABILITIES &&
+	    pg_same_namespace(process->proc_fd, "net", "self"))
+		pg_exposures_add(inspection->found, PG_EXPOSURE_UNGUARDED_LINK, inspection->member,
+				 "%s uses the host's network and may have %s: what it sends by"
+				 " packet sockets is judged by nothing",
+				 inspection->name,
+				 has(process, CAP_NET_RAW) ? "CAP_NET_RAW" : "CAP_NET_ADMIN");
+}
+
 void pg_inspect_rights(struct pg_inspection *inspection, const struct pg_process *process)
 {
 	look_at_host_pids(inspection, process);
+	look_at_network(inspection, process);
 	/* What it has in a user namespace of its own it has over nothing of the host. */
 	if (!process->own_user ||
 	    pg_exposures_have(inspection->found, PG_EXPOSURE_PRIVILEGED, inspection->member))
