@@ -142,6 +142,7 @@ static int handle_message(const struct nlmsghdr *message, void *userdata)
 	read_text(attributes[IFLA_IFNAME], device.name, sizeof(device.name));
 	read_kind(attributes[IFLA_LINKINFO], &device);
 	device.peer = (unsigned int)read_number(attributes[IFLA_LINK], 0);
+	device.master = (unsigned int)read_number(attributes[IFLA_MASTER], 0);
 	device.peer_nsid = read_number(attributes[IFLA_LINK_NETNSID], PG_NSID_NONE);
 	device.moved_nsid = read_number(attributes[IFLA_NEW_NETNSID], PG_NSID_NONE);
 	reading->visit(reading->userdata, &device);

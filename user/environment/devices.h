@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "net/addr.h"
 
 struct mnl_socket;
 
@@ -26,8 +27,9 @@ struct pg_device {
 	bool deleted;
 	/* The other end of a veth, or what the device is on. */
 	unsigned int peer;
-	int peer_nsid;	/* PG_NSID_NONE: in the same namespace */
-	int moved_nsid; /* of one that is deleted: where it went; PG_NSID_NONE: nowhere */
+	unsigned int master; /* the bridge that it is a port of; 0: none */
+	int peer_nsid;	     /* PG_NSID_NONE: in the same namespace */
+	int moved_nsid;	     /* of one that is deleted: where it went; PG_NSID_NONE: nowhere */
 };
 
 static inline bool pg_device_is(const struct pg_device *device, const char *kind)
@@ -47,6 +49,15 @@ int pg_devices_ask_one(struct mnl_socket *socket, unsigned int ifindex,
 		       struct pg_error *err) PG_MUST_CHECK;
 /* All of another namespace. */
 int pg_devices_ask_all(struct mnl_socket *socket, int nsid, struct pg_error *err) PG_MUST_CHECK;
+
+/* Addresses of this namespace, of each interface. */
+typedef void (*pg_device_address)(void *userdata, unsigned int ifindex, const struct pg_addr *addr);
+int pg_devices_addresses(struct mnl_socket *socket, pg_device_address visit, void *userdata,
+			 struct pg_error *err) PG_MUST_CHECK;
+/* Routers in the routes of another namespace. */
+typedef void (*pg_device_router)(void *userdata, const struct pg_addr *addr);
+int pg_devices_routers(int netns_fd, pg_device_router visit, void *userdata,
+		       struct pg_error *err) PG_MUST_CHECK;
 
 enum pg_devices_read {
 	PG_DEVICES_READ,  /* all that was there */

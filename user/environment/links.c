@@ -28,6 +28,9 @@
 /* While others live in a home, or a guarded link leads where no home is: how long until that is
  * looked at again. */
 #define AGAIN_NS (2 * PG_NSEC_PER_SEC)
+/* A runtime is at work on a new link; its addresses and routes come after it. */
+#define YOUNG_NS (3 * PG_NSEC_PER_SEC)
+#define SOON_NS	 (PG_NSEC_PER_SEC / 4)
 
 int pg_links_again(struct pg_host *host, uint64_t after_ns, struct pg_error *err)
 {
@@ -48,11 +51,14 @@ static void warn(const struct pg_host *host, const struct pg_error *err)
 int pg_veth_write(const struct pg_veth *veth, struct pg_error *err)
 {
 	const struct pg_environment *environment = veth->owner;
+	uint32_t flags = veth->shared ? PG_LINK_SHARED : 0;
 	struct pg_header header;
 
 	pg_place_header(environment, veth->member, &header);
-	return pg_link_write(environment->host->kernel, veth->ifindex, &header,
-			     veth->shared ? PG_LINK_SHARED : 0, err);
+	/* Nobody can tell whose question it is. */
+	if (veth->targets && !veth->shared)
+		flags |= PG_LINK_TARGETS;
+	return pg_link_write(environment->host->kernel, veth->ifindex, &header, flags, err);
 }
 
 int pg_links_write(struct pg_environment *environment, struct pg_error *err)
@@ -114,9 +120,11 @@ static int put_on(struct pg_veth *veth, struct pg_error *err)
 
 static int adjust(struct pg_veth *veth, const struct pg_who *who, struct pg_error *err)
 {
-	if (veth->shared == who->shared && veth->member == who->member)
+	if (veth->shared == who->shared && veth->member == who->member &&
+	    veth->targets == who->targets)
 		return 0;
 	veth->shared = who->shared;
+	veth->targets = who->targets;
 	veth->member = who->member;
 	return pg_veth_write(veth, err);
 }
@@ -133,6 +141,7 @@ static int try_to_guard(struct pg_home *home, struct pg_veth *veth, const struct
 	veth->owner = environment;
 	veth->member = who->member;
 	veth->shared = who->shared;
+	veth->targets = who->targets;
 	veth->inode = home->inode;
 	error = put_on(veth, err);
 	if (!error) {
@@ -184,9 +193,11 @@ struct pg_home *pg_home_of(const struct pg_host *host, int nsid, const struct pg
 	return NULL;
 }
 
-static bool has_others(const struct pg_home *home)
+/* What was seen there is not for good. */
+static bool is_unsettled(const struct pg_home *home)
 {
-	return home->links && home->links->who.since;
+	return home->links &&
+	       (home->links->who.since || pg_monotonic_ns() < home->links->young_until);
 }
 
 /* A new link, or one that leads somewhere else now. */
@@ -194,6 +205,7 @@ static void settle(struct pg_link_watch *watch, struct pg_veth *veth, bool *unkn
 {
 	struct pg_home *home = pg_home_of(watch->host, veth->nsid, NULL);
 	struct pg_error err = {};
+	bool is_new;
 	int error = 0;
 
 	veth->touched = false;
@@ -201,6 +213,7 @@ static void settle(struct pg_link_watch *watch, struct pg_veth *veth, bool *unkn
 		*unknown |= !veth->owner && veth->nsid != PG_NSID_NONE;
 		return;
 	}
+	is_new = !veth->owner;
 	/* At once; who lives there, and what else leads out of it, is looked at then. */
 	if (home->links)
 		error = pg_veth_guard(home, veth, &home->links->who, &err);
@@ -208,7 +221,10 @@ static void settle(struct pg_link_watch *watch, struct pg_veth *veth, bool *unkn
 		error = pg_links_look(home, &err);
 	if (error)
 		warn(watch->host, &err);
-	if ((error || has_others(home)) && pg_links_again(watch->host, AGAIN_NS, &err))
+	else if (is_new)
+		home->links->young_until = pg_monotonic_ns() + YOUNG_NS;
+	if ((error || is_unsettled(home)) &&
+	    pg_links_again(watch->host, is_new ? SOON_NS : AGAIN_NS, &err))
 		warn(watch->host, &err);
 }
 
@@ -247,7 +263,7 @@ static void look_again_at(struct pg_veth *veth)
 	if (!home || home->environment != veth->owner)
 		end_stray(veth);
 	else
-		veth->touched |= has_others(home);
+		veth->touched |= is_unsettled(home);
 }
 
 static bool is_worth_another_look(const struct pg_link_watch *watch, const struct pg_veth *veth)
@@ -259,7 +275,7 @@ static bool is_worth_another_look(const struct pg_link_watch *watch, const struc
 	if (!veth->owner)
 		return false;
 	home = pg_home_of(watch->host, veth->nsid, NULL);
-	return !home || home->environment != veth->owner || has_others(home);
+	return !home || home->environment != veth->owner || is_unsettled(home);
 }
 
 static int process_timer(void *userdata, struct pg_error *err)
@@ -292,9 +308,11 @@ int pg_links_guard(struct pg_home *home, struct pg_error *err)
 	/* What else has happened is not this one's; and a runtime's helper may have been there. */
 	if (!error && pg_veth_touched(watch))
 		return pg_links_again(home->environment->host, 1, err);
-	if (!error && !home->links->who.since)
+	if (!error && pg_environment_is_made(home->environment))
+		home->links->young_until = pg_monotonic_ns() + YOUNG_NS;
+	if (!error && !is_unsettled(home))
 		return 0;
-	failed = pg_links_again(home->environment->host, AGAIN_NS, error ? NULL : err);
+	failed = pg_links_again(home->environment->host, SOON_NS, error ? NULL : err);
 	return error ? error : failed;
 }
 

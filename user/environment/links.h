@@ -5,11 +5,12 @@
  * one for as long as the Environment lives. What was guarded once stays so, wherever the workload
  * moves its own end to.
  *
- *   devices.c       interfaces, as the kernel tells of them
+ *   devices.c       interfaces, as the kernel tells of them; routes.c: addresses and routers
  *   veths.c         the host ends that there are
  *   links.c         which of them have the guard of which Environment
  *   links_home.c    the ways out of a home, those that no guard can be on too
  *   links_who.c     who lives in a home
+ *   links_hops.c    whom it may ask its neighbours for
  *   links_end.c     how a guard ends, or goes to the next owner
  *   links_record.c  the file "links" of a record: what a killed process leaves
  */
@@ -25,7 +26,7 @@
 /* A host end. */
 struct pg_veth {
 	LIST_ENTRY(pg_veth) link;
-	unsigned int ifindex, peer;
+	unsigned int ifindex, peer, master;
 	int nsid; /* of the peer's namespace; PG_NSID_NONE: it is here, too */
 	char name[IF_NAMESIZE];
 	char device[IF_NAMESIZE]; /* the peer's name; empty: not known */
@@ -37,13 +38,16 @@ struct pg_veth {
 	size_t member;	/* whose header it has */
 	uint64_t inode; /* of the namespace in which the peer was; 0: not known */
 	bool shared;	/* others live in that namespace, too */
+	bool targets;	/* PG_LINK_TARGETS */
 };
 
 /* Who lives in a home. */
 struct pg_who {
 	size_t member;	/* one that has a process there */
+	pid_t pid;	/* that process; 0: none was seen */
 	uint64_t since; /* CLOCK_MONOTONIC ns: somebody has who is of no member; 0: nobody */
 	bool shared;	/* and stays there: a runtime's helper comes and goes */
+	bool targets;	/* whom the home may ask its neighbours for is known */
 };
 
 #define PG_VETH_BUCKETS 256
@@ -99,17 +103,36 @@ struct pg_open_link {
 	enum pg_unguarded reason;
 };
 #define PG_OPEN_LINKS_MAX 64
+/* Whom a home may ask its neighbours for. */
+#define PG_HOPS_MAX	  32
+struct pg_hops {
+	struct pg_addr items[PG_HOPS_MAX];
+	size_t count;
+	bool known; /* with those of IPv4 */
+};
 struct pg_links {
 	struct pg_who who;
+	struct pg_hops hops;
+	uint64_t young_until; /* CLOCK_MONOTONIC ns: a runtime may be at work there */
 	struct pg_open_link open[PG_OPEN_LINKS_MAX];
 	size_t count;
 };
 /* Looks at its interfaces, and guards what can be guarded. */
 int pg_links_look(struct pg_home *home, struct pg_error *err) PG_MUST_CHECK;
 
+/* Its creation is over, or it has been adopted. */
+static inline bool pg_environment_is_made(const struct pg_environment *environment)
+{
+	return environment->state.generation;
+}
+
 /* links_who.c: *who is what is known so far. */
 int pg_home_look_who(const struct pg_home *home, struct pg_who *who,
 		     struct pg_error *err) PG_MUST_CHECK;
+
+/* links_hops.c: *hops is what is known so far. */
+int pg_home_read_hops(const struct pg_home *home, const struct pg_who *who, struct pg_hops *hops,
+		      struct pg_error *err) PG_MUST_CHECK;
 
 /* links_record.c */
 #define PG_LINKS_FILE "links"

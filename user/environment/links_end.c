@@ -21,6 +21,7 @@ static int hand_over(struct pg_veth *veth, struct pg_home *home, struct pg_error
 	veth->owner = home->environment;
 	veth->member = who.member;
 	veth->shared = who.shared;
+	veth->targets = who.targets;
 	error = pg_links_file_write(veth->owner, err);
 	if (!error)
 		error = pg_veth_write(veth, err);
@@ -167,8 +168,10 @@ int pg_links_recall(struct pg_environment *environment, struct pg_error *err)
 			continue;
 		}
 		veth->owner = environment;
-		veth->shared = !pg_link_read(host->kernel, items[i], &link, NULL) &&
-			       (link.flags & PG_LINK_SHARED);
+		if (pg_link_read(host->kernel, items[i], &link, NULL))
+			continue;
+		veth->shared = link.flags & PG_LINK_SHARED;
+		veth->targets = link.flags & PG_LINK_TARGETS;
 	}
 	return error;
 }

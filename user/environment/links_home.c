@@ -139,7 +139,16 @@ static int look_at_all(struct pg_home *home, struct pg_links *links, struct pg_e
 	return error;
 }
 
-/* A list that could not be had (the namespace is about to go) has none of them. */
+static int look_at_hops(const struct pg_home *home, struct pg_links *links, struct pg_error *err)
+{
+	int error = pg_home_read_hops(home, &links->who, &links->hops, err);
+
+	links->who.targets = links->hops.known;
+	return error;
+}
+
+/* A list that could not be had (the namespace is about to go) has none of them; and what is known
+ * by now goes to all. */
 static int guard_listed(struct pg_home *home, const struct pg_who *who, struct pg_error *err)
 {
 	struct pg_link_watch *watch = home->environment->host->links;
@@ -147,7 +156,7 @@ static int guard_listed(struct pg_home *home, const struct pg_who *who, struct p
 	int error = 0;
 
 	PG_VETH_FOREACH (watch, i, veth)
-		if (!error && !veth->owner && veth->nsid == home->nsid)
+		if (!error && veth->nsid == home->nsid)
 			error = pg_veth_guard(home, veth, who, err);
 	return error;
 }
@@ -181,15 +190,17 @@ static void tell(struct pg_home *home, const struct pg_links *before)
 }
 
 /* Of an Environment that has been adopted: what its last owner knew. */
-static bool was_shared(const struct pg_home *home)
+static void recall(const struct pg_home *home, struct pg_links *links)
 {
 	const struct pg_veth *veth;
-	bool shared = false;
 
-	PG_VETH_FOREACH (home->environment->host->links, i, veth)
-		shared |= veth->owner == home->environment && veth->nsid == home->nsid &&
-			  veth->shared;
-	return shared;
+	PG_VETH_FOREACH (home->environment->host->links, i, veth) {
+		if (veth->owner != home->environment || veth->nsid != home->nsid)
+			continue;
+		links->who.shared |= veth->shared;
+		links->who.targets |= veth->targets;
+	}
+	links->hops.known = links->who.targets;
 }
 
 int pg_links_look(struct pg_home *home, struct pg_error *err)
@@ -199,16 +210,21 @@ int pg_links_look(struct pg_home *home, struct pg_error *err)
 
 	if (!links)
 		return pg_fail(err, -ENOMEM, "not enough memory for the links of a namespace");
-	if (home->links)
+	if (home->links) {
 		links->who = home->links->who;
-	else
-		links->who.shared = was_shared(home);
+		links->hops = home->links->hops;
+		links->young_until = home->links->young_until;
+	} else {
+		recall(home, links);
+	}
 	if (home->is_host)
 		add_open(links, "", "", PG_UNGUARDED_HOST_NETWORK);
 	else
 		error = pg_home_look_who(home, &links->who, err);
 	if (!error && !home->is_host)
 		error = look_at_all(home, links, err);
+	if (!error && !home->is_host)
+		error = look_at_hops(home, links, err);
 	if (!error && !home->is_host)
 		error = guard_listed(home, &links->who, err);
 	if (error)

@@ -17,6 +17,7 @@
 struct looking {
 	const struct pg_home *home;
 	size_t member;
+	pid_t pid;
 	bool others;
 };
 
@@ -55,16 +56,13 @@ static int look_at(struct looking *looking, int proc_fd, const char *pid, struct
 	if (member == SIZE_MAX)
 		looking->others = true;
 	else
+		looking->pid = (pid_t)strtol(pid, NULL, 10);
+	if (member != SIZE_MAX)
 		looking->member = member;
 	return 0;
 }
 
 /* Whoever is there when the Environment is made was there before, and goes on as before. */
-static bool is_made(const struct pg_environment *environment)
-{
-	return environment->state.generation;
-}
-
 int pg_home_look_who(const struct pg_home *home, struct pg_who *who, struct pg_error *err)
 {
 	const uint64_t now = pg_monotonic_ns();
@@ -81,8 +79,10 @@ int pg_home_look_who(const struct pg_home *home, struct pg_who *who, struct pg_e
 	if (error)
 		return error;
 	who->member = looking.member;
+	who->pid = looking.pid;
 	who->since = !looking.others ? 0 : who->since ? who->since : now;
-	who->shared = looking.others &&
-		      (who->shared || !is_made(home->environment) || now - who->since >= STAY_NS);
+	who->shared =
+		looking.others && (who->shared || !pg_environment_is_made(home->environment) ||
+				   now - who->since >= STAY_NS);
 	return 0;
 }

@@ -55,10 +55,11 @@ static void take(struct pg_link_watch *watch, const struct pg_device *device)
 		veth->nsid = PG_NSID_NONE;
 		LIST_INSERT_HEAD(bucket_of(watch, device->ifindex), veth, link);
 	}
-	veth->touched |=
-		!veth->peer || veth->peer != device->peer || veth->nsid != device->peer_nsid;
+	veth->touched |= !veth->peer || veth->peer != device->peer ||
+			 veth->nsid != device->peer_nsid || veth->master != device->master;
 	veth->peer = device->peer;
 	veth->nsid = device->peer_nsid;
+	veth->master = device->master;
 	veth->list = watch->list;
 	snprintf(veth->name, sizeof(veth->name), "%s", device->name);
 }
