@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include <phasegate/abi/set.h>
+
 #include "base/vector.h"
 #include "host_internal.h"
 
@@ -38,7 +40,7 @@ static int publish(struct pg_environment *environment, const struct pg_addr *add
 	LIST_FOREACH (home, &environment->homes, link) {
 		if (!has(home, addr))
 			continue;
-		netns = home->netns;
+		netns = home->netns | (home->is_host ? PG_OWN_HOST : 0);
 		holders++;
 	}
 	if (holders)

@@ -109,6 +109,18 @@ static struct pg_home *insert(struct pg_environment *environment, ino_t inode, i
 	return home;
 }
 
+/* Before anybody is seen there. */
+static struct pg_home *insert_host(struct pg_environment *environment, struct pg_error *err)
+{
+	struct pg_home *home = insert(environment, own_inode("/proc/thread-self/ns/net"), -1, err);
+
+	if (!home)
+		return NULL;
+	home->is_host = true;
+	home->netns = read_cookie(-1);
+	return home;
+}
+
 /* Leaves the kernel's map as it is. */
 static void discard(struct pg_home *home, bool keep)
 {
@@ -131,11 +143,15 @@ void pg_home_remove(struct pg_home *home)
 
 static void adjust(struct pg_home *home, const struct pg_scanned *scanned, enum pg_homes_look why)
 {
+	const uint64_t now = pg_monotonic_ns();
+
+	/* Somebody else may be there by now. */
+	if (!home->members)
+		home->found = now;
 	home->members = scanned->members;
 	home->empty_since = 0;
 	if (home->is_host)
-		home->confirmed |=
-			why != PG_HOMES_LATER || pg_monotonic_ns() - home->found >= CONFIRM_NS;
+		home->confirmed |= why != PG_HOMES_LATER || now - home->found >= CONFIRM_NS;
 	else
 		home->fixed |= scanned->admin && (why != PG_HOMES_LATER || scanned->started);
 }
@@ -208,7 +224,7 @@ static bool end_empty(struct pg_environment *environment, const struct pg_scan *
 
 	for (home = LIST_FIRST(&environment->homes); home; home = next) {
 		const uint64_t now = pg_monotonic_ns();
-		bool there = home->permanent;
+		bool there = false;
 
 		next = LIST_NEXT(home, link);
 		for (size_t i = 0; i < scan->count && !there; i++)
@@ -216,6 +232,8 @@ static bool end_empty(struct pg_environment *environment, const struct pg_scan *
 		if (there)
 			continue;
 		home->members = 0;
+		if (home->permanent)
+			continue;
 		if (!home->empty_since)
 			home->empty_since = now;
 		if (home->confirmed && now - home->empty_since < EMPTY_NS)
@@ -286,16 +304,48 @@ int pg_homes_start(struct pg_environment *environment, enum pg_homes_look why, s
 	struct pg_home *home;
 	int error;
 
-	/* Commands that are started from here. */
-	if (environment->record.made && !environment->record.kept) {
-		home = insert(environment, own_inode("/proc/thread-self/ns/net"), -1, err);
+	/* Who is still to come may send at once. Commands of `run` are started from here. */
+	if (!environment->settings.attached) {
+		home = insert_host(environment, err);
 		if (!home)
 			return -ENOMEM;
-		home->is_host = home->permanent = home->confirmed = true;
-		home->netns = read_cookie(-1);
+		home->permanent = true;
+		home->confirmed = environment->record.made && !environment->record.kept;
 	}
 	error = pg_homes_renew(environment, why, err);
 	return error ? error : pg_homes_publish_all(environment, err);
+}
+
+static struct pg_home *find_host(const struct pg_environment *environment)
+{
+	struct pg_home *home;
+
+	LIST_FOREACH (home, &environment->homes, link)
+		if (home->is_host)
+			return home;
+	return NULL;
+}
+
+int pg_homes_visit(struct pg_environment *environment, struct pg_error *err)
+{
+	struct pg_home *home = find_host(environment);
+
+	if (!home)
+		home = insert_host(environment, err);
+	if (!home)
+		return -ENOMEM;
+	home->permanent = true;
+	return pg_homes_publish_all(environment, err);
+}
+
+void pg_homes_end_visit(struct pg_environment *environment)
+{
+	struct pg_home *home = find_host(environment);
+
+	if (!home || !environment->settings.attached)
+		return;
+	home->permanent = false;
+	pg_homes_follow(environment);
 }
 
 void pg_homes_end(struct pg_environment *environment, bool keep)

@@ -52,9 +52,8 @@ struct pg_home {
 	/* The workload could give itself any address there: what it has now stays, and nothing is
 	 * added but what the runtime names. */
 	bool fixed;
-	bool permanent; /* commands of this process start there */
-	/* The host's own counts for good only once somebody has stayed there: a runtime passes
-	 * through it. */
+	bool permanent; /* of the host's own: whoever comes first may be there */
+	/* Of the host's own: somebody has stayed there. A runtime passes through it. */
 	bool confirmed;
 	bool guarded;			   /* pg_links_guard() has been called */
 	struct pg_home_address *addresses; /* of the host's own there are none here */
@@ -69,6 +68,8 @@ LIST_HEAD(pg_home_list, pg_home);
 struct pg_homes_state {
 	uint64_t look_at; /* 0: not at all */
 	uint64_t looked, pause;
+	unsigned int more; /* looks that follow the next one */
+	uint64_t step;	   /* before the next of them */
 	bool pending;	   /* addresses are */
 	unsigned int told; /* messages so far */
 };
@@ -87,8 +88,14 @@ void pg_homes_free(struct pg_host *host);
 struct pg_homes_netlink *pg_homes_netlink(const struct pg_host *host);
 /* There is a namespace that no home is known of, as a new link's peer: look whose it is, soon. */
 void pg_homes_look(struct pg_host *host);
-/* The same for one Environment: processes have come or gone, or an address is not known. */
+/* The same for one Environment, because of an address that is not known. */
 void pg_homes_look_into(struct pg_environment *environment);
+/* Somebody comes or goes: looks at once, and for a while. */
+void pg_homes_follow(struct pg_environment *environment);
+/* New cgroups in that of the member; returns a number by which it ends, or -1: they are not heard
+ * of. */
+int pg_homes_watch_cgroup(struct pg_host *host, int cgroup_fd);
+void pg_homes_unwatch_cgroup(struct pg_host *host, int watch);
 /* An address of this process's namespace has come or gone. */
 void pg_homes_host_changed(struct pg_host *host, const struct pg_addr *addr);
 
@@ -107,6 +114,9 @@ int pg_homes_renew(struct pg_environment *environment, enum pg_homes_look why,
 /* keep: what is in the kernel stays. */
 void pg_homes_end(struct pg_environment *environment, bool keep);
 void pg_home_remove(struct pg_home *home);
+/* A child of this process is in the namespace of this process for a while. */
+int pg_homes_visit(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+void pg_homes_end_visit(struct pg_environment *environment);
 /* A warning about the Environment; a bounded number of times. */
 void pg_homes_warn(struct pg_environment *environment, const char *code, struct pg_error *err);
 

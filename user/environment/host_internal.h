@@ -142,7 +142,8 @@ struct pg_place {
 	int fd;		/* -1: not open, or its cgroup is gone */
 	bool in_kernel; /* it has a header, which may be written */
 	struct pg_attachment attachment;
-	int events_fd; /* its cgroup.events, watched; -1: not */
+	int events_fd;	   /* its cgroup.events, watched; -1: not */
+	int cgroups_watch; /* of new cgroups there, while that is; -1: none */
 	struct pg_source events;
 };
 

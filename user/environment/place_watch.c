@@ -20,7 +20,7 @@ static int process_events(void *userdata, struct pg_error *err)
 	}
 	if (environment->dns)
 		pg_sites_tend(environment->dns);
-	pg_homes_look_into(environment);
+	pg_homes_follow(environment);
 	return 0;
 }
 
@@ -36,6 +36,7 @@ static int watch(struct pg_place *place, struct pg_error *err)
 			       : pg_fail_errno(err, -errno, "watching cgroup.events of %s",
 					       environment->record.name);
 	place->events = (struct pg_source){process_events, place};
+	place->cgroups_watch = pg_homes_watch_cgroup(environment->host, place->fd);
 	return pg_host_add_source(environment->host, place->events_fd, EPOLLPRI, &place->events,
 				  err);
 }
@@ -55,8 +56,10 @@ void pg_places_unwatch(struct pg_environment *environment)
 	for (size_t i = 0; i < pg_place_count(environment); i++) {
 		struct pg_place *place = &environment->places[i];
 
-		if (place->events_fd >= 0)
+		if (place->events_fd >= 0) {
 			pg_host_remove_source(environment->host, place->events_fd, &place->events);
+			pg_homes_unwatch_cgroup(environment->host, place->cgroups_watch);
+		}
 		pg_close_fd(&place->events_fd);
 	}
 }
