@@ -4,6 +4,7 @@
  *
  *   adversary list                   the names of all vectors
  *   adversary serve                  a server, for what comes from outside
+ *   adversary first ATTEMPT          tries it at once, some times, and goes on as without
  *   adversary                        attempts from standard input:
  *     NAME root|user KEY=VALUE...    keys as in parse()
  */
@@ -26,6 +27,7 @@
 #define NOBODY	      65534
 #define LIMIT_SECONDS 5
 #define NOTE	      160
+#define FIRST_TRIES   20
 
 extern const struct vector __start_vectors[], __stop_vectors[];
 
@@ -203,6 +205,13 @@ int main(int argc, char **argv)
 		for (const struct vector *one = __start_vectors; one < __stop_vectors; one++)
 			puts(one->name);
 		return 0;
+	}
+	for (int tries = 0; argc > 2 && strcmp(argv[1], "first") == 0 && tries < FIRST_TRIES;
+	     tries++) {
+		char *copy = strdup(argv[2]);
+
+		interpret(copy);
+		free(copy);
 	}
 	if (argc > 1 && strcmp(argv[1], "serve") == 0)
 		return serve();

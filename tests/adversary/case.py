@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base of the tests that run all vectors in the containers of one runtime.
 
-PHASEGATE_ADVERSARY_ONLY names some vectors; PHASEGATE_ADVERSARY_JSON a file that gets every result,
-one JSON object a line."""
+PHASEGATE_ADVERSARY_FULL=1 also tries as root what everybody can try; PHASEGATE_ADVERSARY_ONLY names
+some vectors; PHASEGATE_ADVERSARY_JSON is a file that gets every result, one JSON object a line."""
 
-import collections
 import json
 import os
-import sys
 
 import report
 import rows
@@ -43,7 +41,7 @@ class VectorsTest(AgentTest):
     def run_all(self, containers, environments):
         """containers: {privilege: container}."""
         only = os.environ.get("PHASEGATE_ADVERSARY_ONLY", "").split()
-        suite = Suite(self.world, only)
+        suite = Suite(self.world, only, "PHASEGATE_ADVERSARY_FULL" in os.environ)
         for mode, phase in MODES.items():
             for name in environments:
                 reply = self.daemon.phase(name, phase, survivors="allow")
@@ -58,20 +56,16 @@ class VectorsTest(AgentTest):
 
     def check(self, results):
         self.keep(results)
-        groups = collections.defaultdict(list)
-        for result in results:
-            groups[result.vector, result.family, result.privileges].append(result)
+        groups = report.grouped(results)
         print(report.table(groups), flush=True)
-        slow = collections.Counter()
-        for result in results:
-            slow[result.vector] += result.ms
-        print(f"{len(results)} attempts, of them slow (ms):", dict(slow.most_common(8)), flush=True)
         wrong = []
         for (vector, family, privileges), found in groups.items():
             for mode, verdict in judge(rows.ROWS[vector], found).items():
                 if not verdict.wanted:
                     wrong.append(f"{vector} {family} as {privileges} in {mode}: {verdict.word}, "
                                  f"told {verdict.text or 'nothing'}")
+                    wrong += [f"    {r.target} {r.seen} {r.frame}" for r in found
+                              if r.frame and r.mode == mode]
         if wrong:
             self.fail("not as it has to be:\n" + "\n".join(wrong))
 
@@ -84,4 +78,4 @@ class VectorsTest(AgentTest):
                     file.write(json.dumps(result._asdict()) + "\n")
 
 
-__all__ = ["MODES", "POLICY", "PUBLIC", "VectorsTest", "sys"]
+__all__ = ["MODES", "POLICY", "PUBLIC", "VectorsTest"]

@@ -132,7 +132,7 @@ class Docker:
             "own4": network["IPAddress"], "own6": network["GlobalIPv6Address"],
             "gateway4": network["Gateway"], "gateway6": network["IPv6Gateway"],
             "mac": network["MacAddress"], "network4": "172.30", "network6": "fd00:30",
-            "gwmac": self._bridge_mac(world)}
+            "gwmac": self.bridge_mac(world)}
         self.program = Program(world.lab, command=[
             "docker", "--host", "unix://" + docker.socket, "exec", "--interactive",
             self.container, "/bin/adversary"])
@@ -140,7 +140,7 @@ class Docker:
         self.attempt = self.program.attempt
 
     @staticmethod
-    def _bridge_mac(world):
+    def bridge_mac(world):
         # sysfs shows the namespace that it was mounted in.
         done = subprocess.run(world.host.command("ip", "-json", "link", "show", "pgbr0"),
                               stdout=subprocess.PIPE, check=True)

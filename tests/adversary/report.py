@@ -1,14 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of what the vectors did, for people."""
+"""Tables of what the vectors did, for people.
+
+    report.py FILE    the table of each runtime, of the results that a run has written
+"""
 
 import collections
+import json
+import sys
 
 import rows
 from phasegate import NO_NETWORK, PUBLIC
-from suite import LIST, judge
+from suite import LIST, Result, judge
 
 MODES = (PUBLIC, NO_NETWORK, LIST, "to A")
 HEADS = ("in public", "no-network", "allowlist, to D", "allowlist, to A")
+
+
+def grouped(results):
+    groups = collections.defaultdict(list)
+    for result in results:
+        groups[result.vector, result.family, result.privileges].append(result)
+    return groups
 
 
 def lines(groups):
@@ -40,3 +52,18 @@ def table(groups):
         out.append(f"{vector:22} " + " ".join(f"{word:17}" for word in words) +
                    f" {who} ({told})")
     return "\n".join(out)
+
+
+def main(path):
+    runtimes = collections.defaultdict(list)
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            result = Result(**json.loads(line))
+            runtimes[result.runtime].append(result)
+    for runtime, results in runtimes.items():
+        print(f"\n{runtime}: {len(results)} attempts")
+        print(table(grouped(results)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -2,8 +2,8 @@
 """The vectors: what each is, who can try it, and what has to come of it. One list: the tests hold
 what they see against it, and docs/threat-model.md has its table from it.
 
-Of a vector that aims at a denied address nothing may leave, in no-network and in an allowlist; one
-that has a `leak` is named as not closed, with why. `to_allowed` says what becomes of it when it
+Of a vector that aims at a denied address nothing may leave, in no-network and in an allowlist, but
+in the modes of its `leak`, if it has one: docs/threat-model.md says why. `to_allowed` says what becomes of it when it
 aims at an allowed address: "passes", or "denied" if its form is denied outside public, or None if
 there is no such thing. In public it has to arrive, or the rest proves nothing: unless it is
 `rare`, which says what it wants that a kernel or a container may not have.
@@ -11,11 +11,12 @@ there is no such thing. In public it has to arrive, or the rest proves nothing: 
 
 import collections
 
+CONFINED = ("no-network", "allowlist")
 Row = collections.namedtuple("Row", "name families needs to_allowed rare leak text")
 GROUPS = []
 
 
-def _row(name, text, families="46", needs="", to_allowed="passes", rare="", leak=""):
+def _row(name, text, families="46", needs="", to_allowed="passes", rare="", leak=()):
     GROUPS[-1][1].append(Row(name, families, needs, to_allowed, rare, leak, text))
 
 

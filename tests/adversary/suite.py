@@ -20,26 +20,29 @@ POLICY = {"network_policy": PUBLIC, "run_network_policy": NO_NETWORK,
 USER, ROOT = "user", "root"
 DENIED, TO_ALLOWED = "D", "A"
 
+FRAME = 160  # octets of the first frame that are kept, for who wants to see what has left
+
 # privileges: of the container and of the process. seen: by which wires; errno: what it was told.
 Result = collections.namedtuple(
-    "Result", "runtime privileges vector family mode target seen errno note number ms")
+    "Result", "runtime privileges vector family mode target seen errno note number ms frame")
 
 
 class Suite:
-    def __init__(self, world, only=None):
+    def __init__(self, world, only=(), full=True):
         self.world = world
         self.only = only
+        self.full = full
         self.next = itertools.count(FIRST)
-        self.attempts, self.seen, self.tokens = {}, collections.defaultdict(set), set()
+        self.attempts, self.seen, self.frames = {}, collections.defaultdict(set), {}
 
     def vectors(self, privilege, user):
-        """(row, family) of all that this process can try."""
+        """(row, family) of all that this process can try; unless all of it is wanted, without what
+        a process with less can try as well, but for raw and packet sockets with NET_ADMIN."""
+        can = {"": True, "raw": user == ROOT, "admin": privilege == ADMIN and user == ROOT}
         for row in rows.ROWS.values():
-            if self.only and row.name not in self.only:
+            if self.only and row.name not in self.only or not can.get(row.needs):
                 continue
-            if user == USER and row.needs or row.needs == "admin" and privilege != ADMIN:
-                continue
-            if row.needs == "alone":
+            if user == ROOT and not row.needs and not self.full and not self.only:
                 continue
             for family in row.families:
                 yield row, family
@@ -78,7 +81,7 @@ class Suite:
         for (row, family, number, _), answer in zip(lines, answers):
             self.attempts[number] = Result(
                 container.name, f"{privilege} {user}", row.name, family, mode, target, None,
-                answer["errno"], answer["note"], number, answer["ms"])
+                answer["errno"], answer["note"], number, answer["ms"], None)
 
     def look(self, container):
         """Reads the wires, after all that was sent has come."""
@@ -88,8 +91,7 @@ class Suite:
             for frame in wire.frames():
                 for number in numbers(frame):
                     self.seen[number].add(name)
-                    if b"pgadv%06d." % number in frame:
-                        self.tokens.add((name, number))
+                    self.frames.setdefault(number, frame[:FRAME].hex())
             assert wire.lost == 0, f"the capture of {name} lost frames, so it proves nothing"
         for data in list(self.world.servers.taken):
             for number in numbers(data):
@@ -97,7 +99,7 @@ class Suite:
 
     def results(self):
         for number, attempt in self.attempts.items():
-            yield attempt._replace(seen=sorted(self.seen[number]))
+            yield attempt._replace(seen=sorted(self.seen[number]), frame=self.frames.get(number))
 
 
 Verdict = collections.namedtuple("Verdict", "word wanted text")
@@ -119,7 +121,7 @@ def judge(row, results):
         else:
             word = "leaked" if result.seen else "blocked" if possible else "not possible here"
             wanted = ("blocked",) if not row.rare else ("blocked", "not possible here")
-            if row.leak:
+            if mode in row.leak:
                 wanted = ("leaked", *wanted)
         verdicts[mode] = Verdict(word, word in wanted, result.errno or result.note)
     result = by.get((LIST, TO_ALLOWED))

@@ -20,7 +20,7 @@ from wire import Wire
 
 PORT = 7000
 FORGED_PORT = 40123  # As SOURCE in adversary.h.
-BRIDGE = "pgbr0"
+BRIDGE, BRIDGE_MAC = "pgbr0", "02:00:00:00:30:01"
 NETWORK4, NETWORK6 = "172.30", "fd00:30"
 HOST4, HOST6 = f"{NETWORK4}.0.1", f"{NETWORK6}::1"
 UNIX_NAME = "\0phasegate-adversary"
@@ -133,7 +133,7 @@ class World:
 
     def make_bridge(self):
         self.host.ip(f"link add {BRIDGE} type bridge mcast_snooping 0 forward_delay 0",
-                     f"link set {BRIDGE} address 02:00:00:00:30:01 up promisc on",
+                     f"link set {BRIDGE} address {BRIDGE_MAC} up promisc on",
                      f"addr add {HOST4}/16 dev {BRIDGE}",
                      f"addr add {HOST6}/32 dev {BRIDGE} nodad")
 
@@ -141,22 +141,28 @@ class World:
         self.wires[name] = Wire(namespace, device)
         self.stack.callback(self.wires[name].close)
 
+    def next_addresses(self):
+        """Those of the container that is attached next."""
+        last = self.count + 2
+        return {"own4": f"{NETWORK4}.0.{last}", "own6": f"{NETWORK6}::{last:x}",
+                "gateway4": HOST4, "gateway6": HOST6, "mac": f"02:00:00:00:31:{last:02x}",
+                "gwmac": BRIDGE_MAC, "network4": NETWORK4, "network6": NETWORK6}
+
     def attach(self, namespace):
         """Joins a container's namespace to the bridge; returns its addresses."""
+        addresses = self.next_addresses()
         self.count += 1
-        port, last = f"pgport{self.count}", self.count + 1
+        port = f"pgport{self.count}"
         namespace.sysctl(ipv6__conf__all__accept_dad=0, ipv6__conf__default__accept_dad=0,
                          ipv6__conf__default__accept_ra=0, ipv4__tcp_fastopen=0x207,
                          ipv4__ping_group_range="0 2147483647")
         self.host.ip(f"link add {port} type veth peer name eth0 netns {namespace.path}",
                      f"link set {port} master {BRIDGE} up")
-        mac = f"02:00:00:00:31:{last:02x}"
-        own4, own6 = f"{NETWORK4}.0.{last}", f"{NETWORK6}::{last:x}"
-        namespace.ip("link set lo up", f"link set eth0 address {mac} up",
-                     f"addr add {own4}/16 dev eth0", f"addr add {own6}/32 dev eth0 nodad",
+        namespace.ip("link set lo up", f"link set eth0 address {addresses['mac']} up",
+                     f"addr add {addresses['own4']}/16 dev eth0",
+                     f"addr add {addresses['own6']}/32 dev eth0 nodad",
                      f"route add default via {HOST4}", f"route add default via {HOST6}")
-        return {"own4": own4, "own6": own6, "gateway4": HOST4, "gateway6": HOST6, "mac": mac,
-                "gwmac": "02:00:00:00:30:01", "network4": NETWORK4, "network6": NETWORK6}
+        return addresses
 
     def namespace(self):
         made = Namespace()

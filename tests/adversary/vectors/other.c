@@ -86,7 +86,8 @@ static void become_root(unsigned user)
 
 /* A network namespace of its own, with a device that a command of this one gives to it: all
  * privileges inside. */
-static int nested(const struct attempt *attempt, const char *give, const char *device)
+static int nested(const struct attempt *attempt, const char *give, const char *more,
+		  const char *device)
 {
 	int ready[2], go[2], child, result = -EIO;
 	unsigned user = getuid();
@@ -105,7 +106,7 @@ static int nested(const struct attempt *attempt, const char *give, const char *d
 	if (read(ready[0], &byte, 1) == 1)
 		result = -byte;
 	if (!result)
-		result = shell("ip link %s netns %d", give, child);
+		result = shell("ip link %s netns %d %s", give, child, more);
 	if (!result && write(go[1], "", 1) == 1) {
 		waitpid(child, &ready[0], 0);
 		result = -WEXITSTATUS(ready[0]);
@@ -115,11 +116,11 @@ static int nested(const struct attempt *attempt, const char *give, const char *d
 
 VECTOR(nested_namespace)
 {
-	return nested(attempt, "add pgx link " DEVICE " type macvlan mode bridge", "pgx");
+	return nested(attempt, "add pgx link " DEVICE, "type macvlan mode bridge", "pgx");
 }
 
 /* The container's own device: it is gone afterwards, and so is the container's network. */
 VECTOR(moved_device)
 {
-	return nested(attempt, "set " DEVICE, DEVICE);
+	return nested(attempt, "set " DEVICE, "", DEVICE);
 }
