@@ -50,6 +50,11 @@ struct pg_who {
 	bool targets;	/* whom the home may ask its neighbours for is known */
 };
 
+struct pg_process {
+	pid_t pid;
+	uint64_t inode; /* of its network namespace */
+};
+
 #define PG_VETH_BUCKETS 256
 LIST_HEAD(pg_veth_list, pg_veth);
 
@@ -64,6 +69,10 @@ struct pg_link_watch {
 	/* Where an interface of this namespace has gone: ends whose peer it may be. */
 	unsigned int *left;
 	size_t left_count, left_room;
+	/* All processes, as they were not long ago. */
+	struct pg_process *processes;
+	size_t process_count, process_room;
+	uint64_t processes_at; /* CLOCK_MONOTONIC ns */
 };
 
 #define PG_VETH_FOREACH(watch, bucket, veth) \

@@ -168,4 +168,5 @@ void pg_veths_close(struct pg_link_watch *watch)
 	if (watch->query)
 		mnl_socket_close(watch->query);
 	free(watch->left);
+	free(watch->processes);
 }
