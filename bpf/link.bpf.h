@@ -302,7 +302,7 @@ static __always_inline bool pg_link_is_answer(struct __sk_buff *skb, const struc
 			return false;
 		pg_link_key_fragment(&key, packet);
 	} else if (facts->protocol == IPPROTO_TCP) {
-		if (packet->sender == PG_LINK_SOCKET || packet->sender == PG_LINK_RAW ||
+		if ((packet->sender != PG_LINK_NOBODY && packet->sender != PG_LINK_CONTROL) ||
 		    !pg_link_is_tcp_answer(&packet->packet))
 			return false;
 	} else if (packet->sender != PG_LINK_CONTROL ||
@@ -508,8 +508,10 @@ static __always_inline int pg_link_deny(const struct pg_view *view, const struct
 	return PG_TC_DROP;
 }
 
-static __always_inline int pg_link_judge(struct __sk_buff *skb, const struct pg_link *link,
-					 struct pg_link_table *table, const struct pg_view *view)
+/* sender: pg_link_sender() of it. */
+static __always_inline int pg_link_judge(struct __sk_buff *skb, enum pg_link_sender sender,
+					 const struct pg_link *link, struct pg_link_table *table,
+					 const struct pg_view *view)
 {
 	const __u32 first = 0;
 	struct pg_link_run *run = bpf_map_lookup_elem(&pg_link_runs, &first);
@@ -519,7 +521,7 @@ static __always_inline int pg_link_judge(struct __sk_buff *skb, const struct pg_
 		return PG_TC_DROP;
 	__builtin_memset(run, 0, sizeof(*run));
 	pg_link_read(skb, true, &run->facts, &run->packet);
-	run->packet.sender = pg_link_sender(skb);
+	run->packet.sender = sender;
 	run->packet.is_public = view->slot && view->slot->mode == PG_MODE_PUBLIC;
 	/* Public needs no more than the header, and without a ceiling not even that. */
 	if (!run->packet.is_public || link->header.ceiling_tables)

@@ -420,7 +420,8 @@ int pg_link_from(struct __sk_buff *skb)
 		return PG_TC_DROP;
 	pg_view_read(&view, &link->header);
 	env_id = link->header.env_id;
-	return pg_link_judge(skb, link, bpf_map_lookup_elem(&pg_link_tables, &env_id), &view);
+	return pg_link_judge(skb, pg_link_sender(skb), link,
+			     bpf_map_lookup_elem(&pg_link_tables, &env_id), &view);
 }
 
 /* What goes in. */

@@ -23,5 +23,7 @@ struct any_packet {
 void any_packet4(struct rng *rng, struct any_packet *packet, uint8_t protocol);
 void any_packet6(struct rng *rng, struct any_packet *packet, uint8_t next);
 void any_packet(struct rng *rng, struct any_packet *packet);
+/* From there to here, with ports behind a plain header. */
+void any_reverse(struct any_packet *packet);
 /* Bad version, other link protocol, cut anywhere, one octet changed, or nothing of all that. */
 void any_spoil(struct rng *rng, struct any_packet *packet);

@@ -77,6 +77,28 @@ void any_packet6(struct rng *rng, struct any_packet *packet, uint8_t next)
 	}
 }
 
+static void swap(uint8_t *a, uint8_t *b, size_t size)
+{
+	uint8_t octets[16];
+
+	memcpy(octets, a, size);
+	memcpy(a, b, size);
+	memcpy(b, octets, size);
+}
+
+void any_reverse(struct any_packet *packet)
+{
+	uint8_t *octets = packet->octets;
+
+	if (packet->ethertype == ETHERTYPE_IP4) {
+		swap(octets + 12, octets + 16, 4);
+		swap(octets + 20, octets + 22, 2);
+	} else {
+		swap(octets + 8, octets + 24, 16);
+		swap(octets + 40, octets + 42, 2);
+	}
+}
+
 void any_packet(struct rng *rng, struct any_packet *packet)
 {
 	uint8_t next = rng_one_in(rng, 2) ? 6 : 17;

@@ -298,6 +298,7 @@ struct pg_facts lab_facts(const struct model_facts *facts)
 		[MODEL_FRAGMENT] = PG_REASON_FRAGMENT,
 		[MODEL_IP_OPTIONS] = PG_REASON_IP_OPTIONS,
 		[MODEL_EXTENSION] = PG_REASON_EXTENSION,
+		[MODEL_FRAME] = PG_REASON_FRAME,
 	};
 	const struct {
 		bool holds;

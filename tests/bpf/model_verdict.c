@@ -137,6 +137,7 @@ static int rule_operator(const struct model_policy *policy, const struct model_f
 	case MODEL_TRUNCATED:
 	case MODEL_IP_OPTIONS:
 	case MODEL_EXTENSION:
+	case MODEL_FRAME:
 		return PG_REASON_OPERATOR;
 	}
 	return set_covers(policy->ceiling, policy->ceiling_named, &facts->remote)
@@ -157,6 +158,8 @@ static int rule_defect(const struct model_facts *facts)
 		return PG_REASON_IP_OPTIONS;
 	case MODEL_EXTENSION:
 		return PG_REASON_EXTENSION;
+	case MODEL_FRAME:
+		return PG_REASON_FRAME;
 	}
 	return NONE;
 }
@@ -185,7 +188,7 @@ static bool has_odd_form(const struct model_facts *facts)
 	return all_zero(facts->remote.octets, 12) && !model_is_loopback(&facts->remote);
 }
 
-static bool opened_by_entries(uint8_t protocol)
+bool model_is_opened(uint8_t protocol)
 {
 	static const uint8_t opened[] = {6 /* TCP */,	 17 /* UDP */, 136 /* UDP-Lite */,
 					 132 /* SCTP */, 1 /* ICMP */, 58 /* ICMPv6 */};
@@ -265,11 +268,11 @@ static enum pg_reason rule_destination(const struct model_policy *policy,
 
 	if (has_odd_form(facts))
 		return PG_REASON_ADDRESS_FORM;
-	if (facts->member && opened_by_entries(facts->protocol))
+	if (facts->member && model_is_opened(facts->protocol))
 		return PG_REASON_MEMBER;
 	if (phase->mode == PG_MODE_NO_NETWORK)
 		return PG_REASON_NOT_ALLOWED;
-	if (!opened_by_entries(facts->protocol))
+	if (!model_is_opened(facts->protocol))
 		return PG_REASON_PROTOCOL;
 	reason = rule_list(policy, facts);
 	if (reason == PG_REASON_ENTRY || reason == PG_REASON_LEARNED ||
@@ -300,7 +303,7 @@ enum pg_reason model_judge(const struct model_policy *policy, const struct model
 	if (phase->mode == PG_MODE_PUBLIC && (!facts->on_lo || facts->defect == MODEL_SOUND))
 		return PG_REASON_PUBLIC;
 	if (facts->packet && !facts->own_source &&
-	    (policy->check_source || (policy->check_lo_source && facts->on_lo)))
+	    (facts->on_link || policy->check_source || (policy->check_lo_source && facts->on_lo)))
 		return PG_REASON_SOURCE;
 	reason = rule_defect(facts);
 	if (reason == NONE)

@@ -219,31 +219,15 @@ static void compare(struct bench *bench, const struct any_packet *packet, enum p
 	bench->expected = *got;
 }
 
-static void swap(uint8_t *a, uint8_t *b, size_t size)
-{
-	uint8_t octets[16];
-
-	memcpy(octets, a, size);
-	memcpy(a, b, size);
-	memcpy(b, octets, size);
-}
-
 /* The answer to something of late, or something new. */
 static void choose_packet(struct bench *bench, bool out, struct any_packet *packet)
 {
 	struct rng *rng = &bench->rng;
 	const struct any_packet *last = &RNG_PICK(rng, bench->recent[!out]);
-	uint8_t *octets = packet->octets;
 
 	if (last->size && rng_one_in(rng, 3)) {
 		*packet = *last;
-		if (packet->ethertype == 0x0800) {
-			swap(octets + 12, octets + 16, 4);
-			swap(octets + 20, octets + 22, 2);
-		} else {
-			swap(octets + 8, octets + 24, 16);
-			swap(octets + 40, octets + 42, 2);
-		}
+		any_reverse(packet);
 	} else {
 		any_packet(rng, packet);
 	}
