@@ -27,10 +27,9 @@
 
 /* While others live in a home, or a guarded link leads where no home is: how long until that is
  * looked at again. */
-#define AGAIN_NS (2 * PG_NSEC_PER_SEC)
+#define SOON_NS	    (PG_NSEC_PER_SEC / 4)
 /* A runtime is at work on a new link; its addresses and routes come after it. */
-#define YOUNG_NS (3 * PG_NSEC_PER_SEC)
-#define SOON_NS	 (PG_NSEC_PER_SEC / 4)
+#define YOUNG_LOOKS 2
 
 int pg_links_again(struct pg_host *host, uint64_t after_ns, struct pg_error *err)
 {
@@ -196,8 +195,7 @@ struct pg_home *pg_home_of(const struct pg_host *host, int nsid, const struct pg
 /* What was seen there is not for good. */
 static bool is_unsettled(const struct pg_home *home)
 {
-	return home->links &&
-	       (home->links->who.since || pg_monotonic_ns() < home->links->young_until);
+	return home->links && (home->links->who.since || home->links->young);
 }
 
 /* A new link, or one that leads somewhere else now. */
@@ -222,9 +220,10 @@ static void settle(struct pg_link_watch *watch, struct pg_veth *veth, bool *unkn
 	if (error)
 		warn(watch->host, &err);
 	else if (is_new)
-		home->links->young_until = pg_monotonic_ns() + YOUNG_NS;
-	if ((error || is_unsettled(home)) &&
-	    pg_links_again(watch->host, is_new ? SOON_NS : AGAIN_NS, &err))
+		home->links->young = YOUNG_LOOKS;
+	else if (home->links->young)
+		home->links->young--;
+	if ((error || is_unsettled(home)) && pg_links_again(watch->host, SOON_NS, &err))
 		warn(watch->host, &err);
 }
 
@@ -255,6 +254,12 @@ static void end_stray(struct pg_veth *veth)
 		warn(environment->host, &err);
 }
 
+static bool needs_look(const struct pg_home *home)
+{
+	return is_unsettled(home) &&
+	       (home->links->young || !home->links->who.shared || !pg_home_has_other(home));
+}
+
 /* Who lives where may have changed. */
 static void look_again_at(struct pg_veth *veth)
 {
@@ -263,7 +268,7 @@ static void look_again_at(struct pg_veth *veth)
 	if (!home || home->environment != veth->owner)
 		end_stray(veth);
 	else
-		veth->touched |= is_unsettled(home);
+		veth->touched |= needs_look(home);
 }
 
 static bool is_worth_another_look(const struct pg_link_watch *watch, const struct pg_veth *veth)
@@ -295,7 +300,7 @@ static int process_timer(void *userdata, struct pg_error *err)
 	error = process_events(watch, err);
 	PG_VETH_FOREACH (watch, i, veth)
 		again |= is_worth_another_look(watch, veth);
-	return error || !again ? error : pg_links_again(watch->host, AGAIN_NS, err);
+	return error || !again ? error : pg_links_again(watch->host, SOON_NS, err);
 }
 
 int pg_links_guard(struct pg_home *home, struct pg_error *err)
@@ -309,7 +314,7 @@ int pg_links_guard(struct pg_home *home, struct pg_error *err)
 	if (!error && pg_veth_touched(watch))
 		return pg_links_again(home->environment->host, 1, err);
 	if (!error && pg_environment_is_made(home->environment))
-		home->links->young_until = pg_monotonic_ns() + YOUNG_NS;
+		home->links->young = YOUNG_LOOKS;
 	if (!error && !is_unsettled(home))
 		return 0;
 	failed = pg_links_again(home->environment->host, SOON_NS, error ? NULL : err);

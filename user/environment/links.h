@@ -46,6 +46,7 @@ struct pg_who {
 	size_t member;	/* one that has a process there */
 	pid_t pid;	/* that process; 0: none was seen */
 	uint64_t since; /* CLOCK_MONOTONIC ns: somebody has who is of no member; 0: nobody */
+	pid_t other;	/* that one */
 	bool shared;	/* and stays there: a runtime's helper comes and goes */
 	bool targets;	/* whom the home may ask its neighbours for is known */
 };
@@ -122,7 +123,7 @@ struct pg_hops {
 struct pg_links {
 	struct pg_who who;
 	struct pg_hops hops;
-	uint64_t young_until; /* CLOCK_MONOTONIC ns: a runtime may be at work there */
+	unsigned int young; /* looks that are still due: a runtime may be at work there */
 	struct pg_open_link open[PG_OPEN_LINKS_MAX];
 	size_t count;
 };
@@ -138,6 +139,8 @@ static inline bool pg_environment_is_made(const struct pg_environment *environme
 /* links_who.c: *who is what is known so far. */
 int pg_home_look_who(const struct pg_home *home, struct pg_who *who,
 		     struct pg_error *err) PG_MUST_CHECK;
+/* Whether that other one is still there, and still of no member. */
+bool pg_home_has_other(const struct pg_home *home);
 
 /* links_hops.c: *hops is what is known so far. */
 int pg_home_read_hops(const struct pg_home *home, const struct pg_who *who, struct pg_hops *hops,

@@ -19,8 +19,7 @@
 struct looking {
 	const struct pg_home *home;
 	size_t member;
-	pid_t pid;
-	bool others;
+	pid_t pid, other; /* 0: none */
 };
 
 /* SIZE_MAX: in none. */
@@ -81,7 +80,7 @@ static int look_at(struct looking *looking, pid_t pid, struct pg_error *err)
 	}
 	member = member_at(looking->home->environment, path);
 	if (member == SIZE_MAX) {
-		looking->others = true;
+		looking->other = pid;
 		return 0;
 	}
 	looking->pid = pid;
@@ -107,7 +106,19 @@ int pg_home_look_who(const struct pg_home *home, struct pg_who *who, struct pg_e
 		return error;
 	who->member = looking.member;
 	who->pid = looking.pid;
-	who->since = !looking.others ? 0 : who->since ? who->since : now;
-	who->shared = looking.others && (who->shared || !made || now - who->since >= STAY_NS);
+	who->other = looking.other;
+	who->since = !looking.other ? 0 : who->since ? who->since : now;
+	who->shared = looking.other && (who->shared || !made || now - who->since >= STAY_NS);
 	return 0;
+}
+
+bool pg_home_has_other(const struct pg_home *home)
+{
+	struct looking looking = {.home = home};
+	struct stat status;
+	char name[64];
+
+	snprintf(name, sizeof(name), "/proc/%d/ns/net", (int)home->links->who.other);
+	return !stat(name, &status) && status.st_ino == home->inode &&
+	       !look_at(&looking, home->links->who.other, NULL) && looking.other;
 }
