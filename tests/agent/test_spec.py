@@ -71,6 +71,24 @@ class Spec(unittest.TestCase):
             fields |= {"policy", "form", "allow"}
         return fields
 
+    def test_exposures(self):
+        """One list of them, in all that has one."""
+        with open(f"{SOURCES}/user/inspect/exposure.h", encoding="utf-8") as file:
+            rows = re.findall(r'X\(\w+, "(\w+)", (\w+),', file.read().replace("\\\n", ""))
+        self.assertGreater(len(rows), 20)
+        ids = [name for name, _ in rows]
+        self.assertEqual(openapi.SCHEMAS["ExposureId"]["enum"], ids)
+        with open(f"{SOURCES}/docs/containers.md", encoding="utf-8") as file:
+            table = re.search(r"\| id \|.*?\n\n", file.read(), re.S).group()
+        described = {}
+        for line in table.strip().splitlines()[2:]:
+            names, *_, level = line.strip("| ").split(" | ")
+            described |= dict.fromkeys(re.findall(r"`(\w+)`", names), level.strip().upper())
+        self.assertEqual(described, dict(rows))
+        with open(f"{SOURCES}/completions/phasegate.bash", encoding="utf-8") as file:
+            words = re.search(r'--accept\)\s+echo "(.*?)"', file.read(), re.S).group(1)
+        self.assertEqual(words.replace("\\\n", "").split(), ids)
+
     def test_fields_of_requests(self):
         for schema, name, table in (
                 (openapi.SCHEMAS["Create"], "create.c", r"\bfields"),
