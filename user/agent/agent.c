@@ -152,6 +152,26 @@ static void on_unguarded(void *userdata, struct pg_environment *environment,
 	pg_links_report(userdata, environment, link);
 }
 
+static void on_address_refused(void *userdata, struct pg_environment *environment,
+			       const struct pg_addr *addr, const char *message)
+{
+	const char *name = pg_environment_name(environment);
+	struct pg_agent *agent = userdata;
+	struct pg_json_writer json;
+	char text[PG_ADDR_TEXT];
+
+	if (agent->operating_on) {
+		pg_agent_warn(agent, "own_address_refused", message);
+		return;
+	}
+	pg_log_warning("%s: own_address_refused: %s", name, message);
+	if (!pg_agent_open_event(agent, &json, "own_address_refused", name))
+		return;
+	pg_json_write_string(&json, "address", pg_addr_format(addr, text));
+	pg_json_write_string(&json, "message", message);
+	pg_agent_close_event(agent, &json, pg_environment_owner(environment), name);
+}
+
 static void on_crowded(void *userdata, struct pg_environment *environment, uint64_t refused)
 {
 	const char *name = pg_environment_name(environment);
@@ -210,6 +230,7 @@ static int open_host(struct pg_agent *agent, struct pg_error *err)
 		.denied = on_denied,
 		.refused = on_refused,
 		.unguarded = on_unguarded,
+		.address_refused = on_address_refused,
 		.crowded = on_crowded,
 		.store = &socket_store,
 		.userdata = agent,

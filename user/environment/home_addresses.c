@@ -117,7 +117,7 @@ static void refuse(struct pg_home *home, const struct pg_addr *addr)
 		" CAP_NET_ADMIN and could give itself the address of anybody; run it without, or,"
 		" if the address is right, create the Environment anew",
 		pg_addr_format(addr, text));
-	pg_homes_warn(home->environment, "own_address_refused", &err);
+	pg_homes_tell_refused(home->environment, addr, &err);
 }
 
 /* NULL: there is no room. */

@@ -34,6 +34,17 @@ void pg_homes_warn(struct pg_environment *environment, const char *code, struct 
 	pg_host_warn(environment->host, code, err->text);
 }
 
+void pg_homes_tell_refused(struct pg_environment *environment, const struct pg_addr *addr,
+			   struct pg_error *err)
+{
+	const struct pg_host *host = environment->host;
+
+	if (!host->address_refused)
+		pg_homes_warn(environment, "own_address_refused", err);
+	else if (environment->homes_state.told++ < MESSAGES_MAX)
+		host->address_refused(host->userdata, environment, addr, err->text);
+}
+
 static struct pg_home *find(const struct pg_environment *environment, ino_t inode)
 {
 	struct pg_home *home;

@@ -119,6 +119,9 @@ int pg_homes_visit(struct pg_environment *environment, struct pg_error *err) PG_
 void pg_homes_end_visit(struct pg_environment *environment);
 /* A warning about the Environment; a bounded number of times. */
 void pg_homes_warn(struct pg_environment *environment, const char *code, struct pg_error *err);
+/* The same of an address that is not taken; err says why. */
+void pg_homes_tell_refused(struct pg_environment *environment, const struct pg_addr *addr,
+			   struct pg_error *err);
 
 /* home_addresses.c */
 /* Reads all of them; of a home that is fixed, new ones only if the kernel has them as own. */

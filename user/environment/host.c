@@ -344,6 +344,7 @@ static int take_options(struct pg_host *host, const struct pg_host_options *opti
 	host->denied = options->denied;
 	host->refused = options->refused;
 	host->unguarded = options->unguarded;
+	host->address_refused = options->address_refused;
 	host->crowded = options->crowded;
 	host->store = options->store;
 	host->userdata = options->userdata;

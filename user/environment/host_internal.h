@@ -65,6 +65,7 @@ struct pg_host {
 	pg_denied denied;
 	pg_refused refused;
 	pg_unguarded_link unguarded;
+	pg_address_refused address_refused;
 	pg_crowded crowded;
 	const struct pg_socket_store *store; /* NULL: none */
 	void *userdata;
