@@ -42,6 +42,7 @@ enum pg_link_sender {
 struct pg_link_packet {
 	struct pg_packet packet;
 	enum pg_link_sender sender;
+	pg_station from, to;
 	bool is_public; /* the phase in force is */
 	bool arp;
 	bool fragment, later; /* a fragment, and not the first */
@@ -50,13 +51,23 @@ struct pg_link_packet {
 
 /*
  * Where a run gathers facts. Not on the stack, where the verifier would follow each way by which
- * they came about through the decision. Runs are in softirqs, so none interrupts another.
+ * they came about through the decision. No softirq interrupts a run, so no run another.
  */
 struct pg_link_run {
 	struct pg_facts facts;
 	struct pg_link_packet packet;
 };
 PG_ASSERT_SIZE(struct pg_link_run, PG_LINK_RUN_BYTES);
+
+static __always_inline struct pg_link_run *pg_link_begin(void)
+{
+	const __u32 first = 0;
+	struct pg_link_run *run = bpf_map_lookup_elem(&pg_link_runs, &first);
+
+	if (run)
+		__builtin_memset(run, 0, sizeof(*run));
+	return run;
+}
 
 static __always_inline enum pg_link_sender pg_link_sender(struct __sk_buff *skb)
 {
@@ -116,6 +127,8 @@ static __always_inline void pg_link_read(struct __sk_buff *skb, bool egress, str
 					 struct pg_link_packet *link)
 {
 	link->packet.network = PG_LINK_NETWORK;
+	bpf_skb_load_bytes(skb, 0, &link->to, PG_STATION_SIZE);
+	bpf_skb_load_bytes(skb, PG_STATION_SIZE, &link->from, PG_STATION_SIZE);
 	facts->bits = PG_FACT_PACKET | PG_FACT_LINK;
 	if (skb->vlan_present) {
 		facts->defect = PG_REASON_FRAME;
@@ -123,7 +136,7 @@ static __always_inline void pg_link_read(struct __sk_buff *skb, bool egress, str
 	}
 	if (skb->protocol == bpf_htons(PG_ETH_P_ARP)) {
 		link->arp = true;
-		if (!pg_read_arp(skb, facts, &link->packet))
+		if (!pg_read_arp(skb, facts, &link->packet, link->from))
 			facts->defect = PG_REASON_FRAME;
 		return;
 	}
@@ -146,7 +159,33 @@ static __always_inline bool pg_link_may_ask_for(const struct pg_link *link,
 
 	return packet->is_public || !(link->flags & PG_LINK_TARGETS) ||
 	       bpf_map_lookup_elem(&pg_own, &key) || bpf_map_lookup_elem(&pg_link_hops, &key) ||
-	       (table && pg_link_is_peer(table, target));
+	       (table && pg_link_peer_station(table, target));
+}
+
+/*
+ * Whether the frame's stations are those that the addresses in it have, so that it says nothing by
+ * them, and nobody else on the link gets it.
+ */
+static __always_inline bool pg_link_check_stations(const struct pg_link *link,
+						   struct pg_link_table *table,
+						   const struct pg_facts *facts,
+						   const struct pg_link_packet *packet)
+{
+	if (!(link->flags & PG_LINK_STATIONS))
+		return true;
+	if (packet->from != link->stations.own)
+		return false;
+	/* Questions to neighbours are judged by whom they ask for. */
+	if (packet->arp || facts->bits & PG_FACT_KERNEL_ND)
+		return true;
+	if (*(const __u8 *)&packet->to & 1)
+		return pg_addr_is_multicast(&facts->remote);
+	if (packet->to == link->stations.host || packet->to == link->stations.bridge)
+		return true;
+	if (!table)
+		return false;
+	return pg_link_peer_station(table, &facts->remote) == (packet->to | PG_LINK_PEER_KNOWN) ||
+	       pg_link_is_gateway(table, packet->to);
 }
 
 /*
@@ -196,7 +235,7 @@ static __always_inline void pg_link_read_nd(struct __sk_buff *skb, const struct 
 	if (!(facts->bits & PG_FACT_KERNEL_ND))
 		return;
 	facts->bits &= ~PG_FACT_KERNEL_ND;
-	if (!pg_read_nd(skb, &link->header, facts, &packet->packet, &target))
+	if (!pg_read_nd(skb, &link->header, facts, &packet->packet, packet->from, &target))
 		return;
 	facts->bits |= PG_FACT_KERNEL_ND;
 	if (packet->packet.icmp_type == PG_ICMPV6_SOLICIT ||
@@ -423,6 +462,10 @@ static __always_inline void pg_link_read_facts(struct __sk_buff *skb, const stru
 		if (pg_is_member_address(&link->header, &facts->remote))
 			facts->bits |= PG_FACT_MEMBER;
 	}
+	if (!packet->is_public && !pg_link_check_stations(link, table, facts, packet)) {
+		facts->bits &= ~PG_FACT_KERNEL_ND;
+		facts->defect = PG_REASON_FRAME;
+	}
 	if (facts->defect == PG_REASON_FRAME)
 		facts->bits |= PG_FACT_OWN_SOURCE; /* so that this is the reason */
 	if (!facts->defect && !packet->arp && !(facts->bits & PG_FACT_KERNEL_ND))
@@ -508,24 +551,28 @@ static __always_inline int pg_link_deny(const struct pg_view *view, const struct
 	return PG_TC_DROP;
 }
 
-/* sender: pg_link_sender() of it. */
-static __always_inline int pg_link_judge(struct __sk_buff *skb, enum pg_link_sender sender,
+/* Reads what comes out: before anything else is known, see struct pg_link_run. */
+static __always_inline void pg_link_take(struct __sk_buff *skb, enum pg_link_sender sender,
+					 struct pg_link_run *run)
+{
+	run->packet.sender = sender;
+	barrier();
+	pg_link_read(skb, true, &run->facts, &run->packet);
+	barrier();
+}
+
+static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_run *run,
 					 const struct pg_link *link, struct pg_link_table *table,
 					 const struct pg_view *view)
 {
-	const __u32 first = 0;
-	struct pg_link_run *run = bpf_map_lookup_elem(&pg_link_runs, &first);
 	enum pg_reason reason;
 
-	if (!run)
-		return PG_TC_DROP;
-	__builtin_memset(run, 0, sizeof(*run));
-	pg_link_read(skb, true, &run->facts, &run->packet);
-	run->packet.sender = sender;
 	run->packet.is_public = view->slot && view->slot->mode == PG_MODE_PUBLIC;
-	/* Public needs no more than the header, and without a ceiling not even that. */
-	if (!run->packet.is_public || link->header.ceiling_tables)
+	/* Public needs the header only, but for what comes before it in the order. */
+	if (!run->packet.is_public || link->header.ceiling_tables ||
+	    view->slot->flags & PG_PHASE_DNS_REDIRECT)
 		pg_link_read_facts(skb, link, table, view, &run->facts, &run->packet);
+	barrier();
 	reason = pg_decide(view, &run->facts);
 	if (pg_reason_verdict(reason) != PG_ALLOW && !pg_link_is_others(skb, link, &run->packet))
 		return pg_link_deny(view, &run->facts, reason);
@@ -537,41 +584,46 @@ static __always_inline int pg_link_judge(struct __sk_buff *skb, enum pg_link_sen
 static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_view *view,
 					struct pg_link_table *table)
 {
-	struct pg_link_packet packet = {};
+	struct pg_link_run *run = pg_link_begin();
+	struct pg_link_packet *packet;
 	struct pg_link_flow key = {};
-	struct pg_facts facts = {};
+	struct pg_facts *facts;
 	__u8 icmp[8] = {};
 	__be32 number = 0;
 
-	pg_link_read(skb, false, &facts, &packet);
-	if (packet.arp) {
-		/* As read from one that goes out, the sender is the local one. */
-		if (!facts.defect && !pg_addr_is_unspecified(&facts.local))
-			pg_link_record_peer(table, &facts.local);
+	if (!run)
+		return;
+	packet = &run->packet;
+	facts = &run->facts;
+	pg_link_read(skb, false, facts, packet);
+	if (facts->defect || packet->later)
+		return;
+	/* As read from one that goes out, the sender of ARP is the local one. */
+	if (packet->arp)
+		facts->remote = facts->local;
+	if (pg_addr_is_multicast(&facts->remote) || pg_addr_is_unspecified(&facts->remote))
+		return;
+	pg_link_record_peer(table, view->header, &facts->remote, packet->from);
+	if (packet->arp)
+		return;
+	if (facts->protocol == IPPROTO_TCP && !(facts->bits & PG_FACT_SYN)) {
+		if (!bpf_skb_load_bytes(skb, packet->packet.transport + 8, &number, sizeof(number)))
+			pg_link_record_ack(table, facts, bpf_ntohl(number));
 		return;
 	}
-	if (facts.defect || packet.later || pg_addr_is_multicast(&facts.remote) ||
-	    pg_addr_is_unspecified(&facts.remote))
+	if (pg_addr_is_multicast(&facts->local))
 		return;
-	if (facts.protocol == IPPROTO_TCP && !(facts.bits & PG_FACT_SYN)) {
-		if (!bpf_skb_load_bytes(skb, packet.packet.transport + 8, &number, sizeof(number)))
-			pg_link_record_ack(table, &facts, bpf_ntohl(number));
-		return;
-	}
-	pg_link_record_peer(table, &facts.remote);
-	if (pg_addr_is_multicast(&facts.local))
-		return;
-	pg_link_key_fill(&key, view, &facts);
-	switch (facts.protocol) {
+	pg_link_key_fill(&key, view, facts);
+	switch (facts->protocol) {
 	case IPPROTO_TCP:
 		break;
 	case IPPROTO_UDP:
-		pg_link_see_datagram(view, &facts);
+		pg_link_see_datagram(view, facts);
 		break;
 	case IPPROTO_ICMP:
 	case PG_IPPROTO_ICMPV6:
-		if (bpf_skb_load_bytes(skb, packet.packet.transport, icmp, sizeof(icmp)) < 0 ||
-		    icmp[0] != (facts.bits & PG_FACT_IPV6 ? PG_ICMPV6_ECHO : PG_ICMP_ECHO))
+		if (bpf_skb_load_bytes(skb, packet->packet.transport, icmp, sizeof(icmp)) < 0 ||
+		    icmp[0] != (facts->bits & PG_FACT_IPV6 ? PG_ICMPV6_ECHO : PG_ICMP_ECHO))
 			return;
 		key.remote_port = bpf_htons(icmp[4] << 8 | icmp[5]);
 		break;

@@ -123,31 +123,83 @@ static __always_inline bool pg_link_is_inbound(struct pg_link_table *table,
 	       (key->protocol == IPPROTO_TCP || place->generation == key->generation);
 }
 
-static __always_inline struct pg_link_peer *pg_link_peer_place(struct pg_link_table *table,
-							       const struct pg_addr *addr)
+/* 1 or 0 without a branch, both ways of which the verifier would follow to the end. */
+static __always_inline __u64 pg_is_zero(__u64 below_2_to_63)
 {
-	__u32 hash = pg_link_hash(addr, 0) & (PG_LINK_PEERS - 1);
+	barrier_var(below_2_to_63);
+	return (below_2_to_63 - 1) >> 63;
+}
 
-	barrier_var(hash);
-	return &table->peers[hash & (PG_LINK_PEERS - 1)];
+static __always_inline struct pg_link_peer *pg_link_peer_place(struct pg_link_table *table,
+							       __u32 hash, __u32 way)
+{
+	__u32 index = (hash * PG_LINK_PEER_WAYS + way) & (PG_LINK_PEERS - 1);
+
+	barrier_var(index);
+	return &table->peers[index & (PG_LINK_PEERS - 1)];
+}
+
+#define PG_LINK_PEER_KNOWN (1ULL << 63)
+
+/* The station that the address was seen at, with PG_LINK_PEER_KNOWN; 0: it was not. */
+static __always_inline __u64 pg_link_peer_station(struct pg_link_table *table,
+						  const struct pg_addr *addr)
+{
+	const __u32 hash = pg_link_hash(addr, 0);
+	__u64 station = 0;
+
+#pragma unroll
+	for (__u32 way = 0; way < PG_LINK_PEER_WAYS; way++) {
+		const struct pg_link_peer *place = pg_link_peer_place(table, hash, way);
+		const __u64 same = pg_is_zero(pg_addr_difference(&place->addr, addr));
+
+		station |= (place->station | PG_LINK_PEER_KNOWN) & -same;
+	}
+	return station;
+}
+
+static __always_inline pg_station *pg_link_gateway_place(struct pg_link_table *table,
+							 const struct pg_addr *addr)
+{
+	__u32 index = pg_link_hash(addr, 0) & (PG_LINK_GATEWAYS - 1);
+
+	barrier_var(index);
+	return &table->gateways[index & (PG_LINK_GATEWAYS - 1)];
 }
 
 static __always_inline void pg_link_record_peer(struct pg_link_table *table,
-						const struct pg_addr *addr)
+						const struct pg_header *header,
+						const struct pg_addr *addr, pg_station station)
 {
-	struct pg_link_peer *place = pg_link_peer_place(table, addr);
+	struct pg_own_key key = {.env_id = header->env_id, .addr = *addr};
+	const __u32 hash = pg_link_hash(addr, 0);
+	__u32 way = bpf_get_prandom_u32() % PG_LINK_PEER_WAYS;
+	struct pg_link_peer *place;
 
-	if (place->seen && pg_addr_equal(&place->addr, addr))
+	if (pg_link_peer_station(table, addr) == (station | PG_LINK_PEER_KNOWN))
 		return;
+		/* It may be there with another station. */
+#pragma unroll
+	for (__u32 i = 0; i < PG_LINK_PEER_WAYS; i++) {
+		place = pg_link_peer_place(table, hash, i);
+		way ^= (way ^ i) & -(__u32)pg_is_zero(pg_addr_difference(&place->addr, addr));
+	}
+	place = pg_link_peer_place(table, hash, way);
 	place->addr = *addr;
-	place->seen = pg_link_now();
+	place->station = station;
+	if (bpf_map_lookup_elem(&pg_link_hops, &key))
+		*pg_link_gateway_place(table, addr) = station;
 }
 
-static __always_inline bool pg_link_is_peer(struct pg_link_table *table, const struct pg_addr *addr)
+static __always_inline bool pg_link_is_gateway(const struct pg_link_table *table,
+					       pg_station station)
 {
-	struct pg_link_peer *place = pg_link_peer_place(table, addr);
+	__u64 found = 0;
 
-	return place->seen && pg_addr_equal(&place->addr, addr);
+#pragma unroll
+	for (__u32 i = 0; i < PG_LINK_GATEWAYS; i++)
+		found |= pg_is_zero(table->gateways[i] ^ station);
+	return found;
 }
 
 /* What connects the completion of a connection with the segment that came in for it. */

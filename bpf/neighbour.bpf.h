@@ -14,6 +14,11 @@
 
 #define PG_ETH_P_ARP 0x0806
 
+/* Options of neighbour discovery. */
+#define PG_ND_SOURCE 1
+#define PG_ND_TARGET 2
+#define PG_ND_NONCE  14
+
 #define PG_HOPS_ND  255
 #define PG_HOPS_MLD 1
 
@@ -96,16 +101,28 @@ static __always_inline void pg_check_mld(struct __sk_buff *skb, const struct pg_
 		facts->bits &= ~PG_FACT_KERNEL_ND;
 }
 
-/* Own at the veth, whatever the header asks for. */
+/* Own at the veth, whatever the header asks for. What user space enters is neither loopback nor
+ * multicast. */
 static __always_inline bool pg_is_own(const struct pg_header *header, const struct pg_addr *addr)
 {
 	struct pg_own_key key = {.env_id = header->env_id, .addr = *addr};
 	pg_own_value *own;
 
-	if (pg_addr_is_loopback(addr) || pg_addr_is_multicast(addr))
-		return false;
 	own = bpf_map_lookup_elem(&pg_own, &key);
 	return own && !(*own & PG_OWN_HOST);
+}
+
+/* The sender's hardware address, or the nonce by which it knows its own question. */
+static __always_inline bool pg_is_nd_option(struct __sk_buff *skb, __u32 offset, pg_station station)
+{
+	__u8 head[2] = {};
+	pg_station told = 0;
+
+	if (bpf_skb_load_bytes(skb, offset, head, sizeof(head)) < 0 || head[1] != 1 ||
+	    bpf_skb_load_bytes(skb, offset + 2, &told, PG_STATION_SIZE) < 0)
+		return false;
+	return head[0] == PG_ND_NONCE ||
+	       ((head[0] == PG_ND_SOURCE || head[0] == PG_ND_TARGET) && told == station);
 }
 
 /*
@@ -114,9 +131,9 @@ static __always_inline bool pg_is_own(const struct pg_header *header, const stru
  */
 static __always_inline bool pg_read_nd(struct __sk_buff *skb, const struct pg_header *header,
 				       const struct pg_facts *facts, const struct pg_packet *packet,
-				       struct pg_addr *ret_target)
+				       pg_station station, struct pg_addr *ret_target)
 {
-	const __u32 size = skb->len - packet->transport;
+	__u32 option = packet->transport + 24;
 	__u8 hops = 0;
 
 	*ret_target = facts->local;
@@ -128,23 +145,28 @@ static __always_inline bool pg_read_nd(struct __sk_buff *skb, const struct pg_he
 		return hops == PG_HOPS_MLD;
 	if (hops != PG_HOPS_ND)
 		return false;
-	/* Behind it at most one option, a link address or a nonce. */
 	if (packet->icmp_type == PG_ICMPV6_ROUTER_SOLICIT)
-		return size <= 8 + 8;
-	return size <= 24 + 8 &&
-	       !bpf_skb_load_bytes(skb, packet->transport + 8, ret_target, sizeof(*ret_target));
+		option = packet->transport + 8;
+	else if (bpf_skb_load_bytes(skb, packet->transport + 8, ret_target, sizeof(*ret_target)) <
+		 0)
+		return false;
+	return skb->len == option ||
+	       (skb->len == option + 8 && pg_is_nd_option(skb, option, station));
 }
 
 /* A request or reply as the kernel makes it, without anything behind it. */
 static __always_inline bool pg_read_arp(struct __sk_buff *skb, struct pg_facts *facts,
-					const struct pg_packet *packet)
+					const struct pg_packet *packet, pg_station station)
 {
 	const __u32 arp = packet->network;
 	__be32 head[2] = {}, sender = 0, target = 0;
+	pg_station told = 0;
 
 	if (skb->len != arp + 28 || bpf_skb_load_bytes(skb, arp, head, sizeof(head)) < 0 ||
 	    bpf_skb_load_bytes(skb, arp + 14, &sender, sizeof(sender)) < 0 ||
 	    bpf_skb_load_bytes(skb, arp + 24, &target, sizeof(target)) < 0)
+		return false;
+	if (bpf_skb_load_bytes(skb, arp + 8, &told, PG_STATION_SIZE) < 0 || told != station)
 		return false;
 	pg_addr_set_v4(&facts->local, sender);
 	pg_addr_set_v4(&facts->remote, target);

@@ -411,17 +411,21 @@ int pg_setsockopt(struct bpf_sockopt *ctx)
 SEC("tc")
 int pg_link_from(struct __sk_buff *skb)
 {
+	struct pg_link_run *run = pg_link_begin();
 	__u32 ifindex = skb->ifindex;
-	const struct pg_link *link = bpf_map_lookup_elem(&pg_links, &ifindex);
+	const struct pg_link *link;
 	struct pg_view view;
 	__u64 env_id;
 
+	if (!run)
+		return PG_TC_DROP;
+	pg_link_take(skb, pg_link_sender(skb), run);
+	link = bpf_map_lookup_elem(&pg_links, &ifindex);
 	if (!link)
 		return PG_TC_DROP;
-	pg_view_read(&view, &link->header);
 	env_id = link->header.env_id;
-	return pg_link_judge(skb, pg_link_sender(skb), link,
-			     bpf_map_lookup_elem(&pg_link_tables, &env_id), &view);
+	pg_view_read(&view, &link->header);
+	return pg_link_judge(skb, run, link, bpf_map_lookup_elem(&pg_link_tables, &env_id), &view);
 }
 
 /* What goes in. */

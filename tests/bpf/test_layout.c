@@ -111,14 +111,14 @@ static const struct {
 	{ \
 #name, sizeof(struct name) \
 	}
-	STRUCT(pg_header),	   STRUCT(pg_phase_slot),   STRUCT(pg_endpoint),
-	STRUCT(pg_addr),	   STRUCT(pg_counters),	    STRUCT(pg_flow_key),
-	STRUCT(pg_dns_socket),	   STRUCT(pg_dns_listener), STRUCT(pg_dns_served_key),
-	STRUCT(pg_flow),	   STRUCT(pg_mark),	    STRUCT(pg_own_key),
-	STRUCT(pg_state),	   STRUCT(pg_member),	    STRUCT(pg_slot_use),
-	STRUCT(pg_member_address), STRUCT(pg_event_budget), STRUCT(pg_flow_count),
-	STRUCT(pg_link),	   STRUCT(pg_link_flow),    STRUCT(pg_link_peer),
-	STRUCT(pg_link_ack),	   STRUCT(pg_link_table),
+	STRUCT(pg_header),	   STRUCT(pg_phase_slot),    STRUCT(pg_endpoint),
+	STRUCT(pg_addr),	   STRUCT(pg_counters),	     STRUCT(pg_flow_key),
+	STRUCT(pg_dns_socket),	   STRUCT(pg_dns_listener),  STRUCT(pg_dns_served_key),
+	STRUCT(pg_flow),	   STRUCT(pg_mark),	     STRUCT(pg_own_key),
+	STRUCT(pg_state),	   STRUCT(pg_member),	     STRUCT(pg_slot_use),
+	STRUCT(pg_member_address), STRUCT(pg_event_budget),  STRUCT(pg_flow_count),
+	STRUCT(pg_link),	   STRUCT(pg_link_flow),     STRUCT(pg_link_peer),
+	STRUCT(pg_link_ack),	   STRUCT(pg_link_stations), STRUCT(pg_link_table),
 #undef STRUCT
 };
 

@@ -38,12 +38,16 @@ static int make_element(int map, const void *key, const void *zeros)
 	return bpf_map_update_elem(map, key, zeros, BPF_NOEXIST) && errno != EEXIST ? -errno : 0;
 }
 
-int pg_link_write(struct pg_kernel *kernel, unsigned int ifindex, const struct pg_header *header,
-		  uint32_t flags, struct pg_error *err)
+int pg_link_put(struct pg_kernel *kernel, unsigned int ifindex, const struct pg_header *header,
+		uint32_t flags, const struct pg_link_stations *stations, struct pg_error *err)
 {
 	static const struct pg_link_table no_answers;
 	static const struct pg_counters no_counts;
-	const struct pg_link link = {.header = *header, .flags = flags};
+	const struct pg_link link = {
+		.header = *header,
+		.flags = flags,
+		.stations = stations ? *stations : (struct pg_link_stations){},
+	};
 	const __u32 key = ifindex;
 	int error = make_element(counts_fd(kernel), &header->env_id, &no_counts);
 

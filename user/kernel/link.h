@@ -17,10 +17,17 @@
  * What the filters judge the link by, from now on: a copy of a member's header. Replaces what was
  * there as a whole; with the first write of an Environment its table of answers is made, empty.
  * Whoever writes a member's header writes the links of its namespace too, at the same steps.
- * flags: PG_LINK_*.
+ * flags: PG_LINK_*; stations: with PG_LINK_STATIONS, else NULL.
  */
-int pg_link_write(struct pg_kernel *kernel, unsigned int ifindex, const struct pg_header *header,
-		  uint32_t flags, struct pg_error *err) PG_MUST_CHECK;
+int pg_link_put(struct pg_kernel *kernel, unsigned int ifindex, const struct pg_header *header,
+		uint32_t flags, const struct pg_link_stations *stations,
+		struct pg_error *err) PG_MUST_CHECK;
+static inline int pg_link_write(struct pg_kernel *kernel, unsigned int ifindex,
+				const struct pg_header *header, uint32_t flags,
+				struct pg_error *err)
+{
+	return pg_link_put(kernel, ifindex, header, flags, NULL, err);
+}
 /* -ENOENT without a message: there is none. */
 int pg_link_read(struct pg_kernel *kernel, unsigned int ifindex, struct pg_link *ret_link,
 		 struct pg_error *err) PG_MUST_CHECK;

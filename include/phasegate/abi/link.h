@@ -29,10 +29,25 @@
 /* pg_link.flags */
 /* Somebody who is not of the Environment lives in the namespace too: what sockets of other cgroups
  * send there is not judged. Without it everything that comes out is taken for the Environment's. */
-#define PG_LINK_SHARED	(1U << 0)
+#define PG_LINK_SHARED	 (1U << 0)
 /* Outside public, ARP and neighbour solicitations only for the Environment's own addresses, allowed
  * destinations, pg_link_hops, and who has sent something to the Environment. */
-#define PG_LINK_TARGETS (1U << 1)
+#define PG_LINK_TARGETS	 (1U << 1)
+/* Outside public, frames only from .stations.own, and unicast only to the station that the
+ * destination has: the host end, its bridge, the one that pg_link_hops are seen at, or the one that
+ * the destination itself was seen at. */
+#define PG_LINK_STATIONS (1U << 2)
+
+/* A hardware address: its six octets as they stand in memory, and two of zero. */
+typedef __u64 pg_station;
+#define PG_STATION_SIZE 6
+
+struct pg_link_stations {
+	pg_station own;	   /* of the veth's end inside */
+	pg_station host;   /* of the host end */
+	pg_station bridge; /* of the bridge that it is a port of, or .host again */
+};
+PG_ASSERT_SIZE(struct pg_link_stations, 24);
 
 /*
  * Value of pg_links (key: __u32 ifindex of the host end). The header is a copy of that of a member
@@ -43,8 +58,9 @@ struct pg_link {
 	struct pg_header header;
 	__u32 flags; /* PG_LINK_* */
 	__u32 reserved;
+	struct pg_link_stations stations;
 };
-PG_ASSERT_SIZE(struct pg_link, 208);
+PG_ASSERT_SIZE(struct pg_link, 232);
 
 /* pg_link_flow.protocol of a datagram of which fragments are to follow the first: the ports are its
  * identification. That of IPv6's fragment header, which no other record has. */
@@ -68,12 +84,12 @@ struct pg_link_flow {
 };
 PG_ASSERT_SIZE(struct pg_link_flow, 32);
 
-/* Somebody who has sent something to the Environment, for PG_LINK_TARGETS. */
+/* Somebody who has sent something to the Environment, and the station of the frame. */
 struct pg_link_peer {
-	struct pg_addr addr;
-	__u32 seen; /* CLOCK_BOOTTIME in seconds; 0: the place is empty */
+	struct pg_addr addr; /* zero: the place is empty */
+	pg_station station;
 };
-PG_ASSERT_SIZE(struct pg_link_peer, 20);
+PG_ASSERT_SIZE(struct pg_link_peer, 24);
 
 /*
  * The last segment of TCP that acknowledged something and has this place. The one that completes a
@@ -88,8 +104,12 @@ PG_ASSERT_SIZE(struct pg_link_ack, 8);
 /* Powers of two; the whole with the kernel's own part of a hash element in 8 KiB. */
 #define PG_LINK_STREAMS	  128
 #define PG_LINK_DATAGRAMS 32
-#define PG_LINK_PEERS	  32
+#define PG_LINK_PEERS	  64
 #define PG_LINK_ACKS	  128
+#define PG_LINK_GATEWAYS  4
+
+/* An address has so many places among the peers. */
+#define PG_LINK_PEER_WAYS 4
 
 /*
  * Value of pg_link_tables (key: __u64 env_id), of all links of the Environment. Streams are TCP,
@@ -101,11 +121,13 @@ struct pg_link_table {
 	struct pg_link_flow datagrams[PG_LINK_DATAGRAMS];
 	struct pg_link_peer peers[PG_LINK_PEERS];
 	struct pg_link_ack acks[PG_LINK_ACKS];
+	pg_station gateways[PG_LINK_GATEWAYS]; /* of the peers that are in pg_link_hops */
 	/* CLOCK_BOOTTIME in seconds until which no datagram that comes in is recorded: what went
 	 * out could not be read, and what comes in may be its answer. */
 	__u32 barred;
+	__u32 reserved;
 };
-PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 32 * 20 + 128 * 8 + 4);
+PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 64 * 24 + 128 * 8 + 4 * 8 + 8);
 
 /*
  * pg_link_counts (key: __u64 env_id) has of each Environment with links a struct pg_counters of
@@ -116,4 +138,4 @@ PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 32 * 20 + 128 * 8 + 4)
  */
 
 /* Value of pg_link_runs: what a run of the programs gathers, of no meaning to others. */
-#define PG_LINK_RUN_BYTES 72
+#define PG_LINK_RUN_BYTES 88
