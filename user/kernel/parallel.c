@@ -26,7 +26,9 @@ void pg_parallel(size_t count, void (*work)(void *userdata, size_t number), void
 	struct job jobs[PG_PARALLEL_MAX];
 	sigset_t all, before;
 
+	/* Of a system call that is denied a thread hears by SIGSYS, and could not go on without. */
 	sigfillset(&all);
+	sigdelset(&all, SIGSYS);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (size_t i = 0; i < count; i++) {
 		jobs[i] = (struct job){.work = work, .userdata = userdata, .number = i};
