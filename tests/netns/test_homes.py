@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 
 from harness import main, token
@@ -27,6 +28,16 @@ WAYS = ("transparent", "raw")
 TEXT = policy(setup=NO_NETWORK, run=allowlist(A4, A6, HOST_LINK, "10.99.0.2"))
 # As of a container that may change nothing.
 WITHOUT_ADMIN = ("setpriv", "--bounding-set", "-net_admin")
+# As of a container that may: it has a root directory of its own, as what is at work there before it
+# has not.
+ROOT = """
+mount -t tmpfs tmpfs "$0"
+for entry in /*; do
+    if [ -L "$entry" ]; then cp -a "$entry" "$0"
+    elif [ -d "$entry" ]; then mkdir "$0$entry" && mount --rbind "$entry" "$0$entry"; fi
+done
+exec chroot "$0" "$@"
+"""
 # What the issue promises.
 LIMIT_S = 1
 
@@ -59,6 +70,11 @@ class Homes(AdoptTest):
     def container(self, *before):
         """A process in a namespace of its own, with nothing in it yet."""
         return self.inside({"member": self.cgroup}, "unshare", "--net", *before)
+
+    def with_admin(self):
+        directory = tempfile.mkdtemp(prefix="pgt-root-")
+        self.addCleanup(os.rmdir, directory)
+        return ("unshare", "--mount", "sh", "-c", ROOT, directory)
 
     def ip_in(self, container, *lines):
         subprocess.run(["nsenter", f"--net=/proc/{container('pid')}/ns/net", "ip", "-batch", "-"],
@@ -163,7 +179,7 @@ class Homes(AdoptTest):
 
     def test_who_could_give_itself_any(self):
         """Has what it had; with the next owner too, which sees the address there."""
-        keeper, container = self.attached()
+        keeper, container = self.attached(*self.with_admin())
         self.ip_in(container, *self.adding(NEW4, NEW6))
         self.wait_for(lambda: NEW6 in keeper.stderr, about="nothing is said")
         self.assertIn("own_address_refused", keeper.stderr)

@@ -17,6 +17,10 @@
 /* A runtime's first process is in the host's namespace for some milliseconds. */
 #define CONFIRM_NS (PG_NSEC_PER_SEC / 2)
 
+/* A runtime's process has another root directory already, and all capabilities still, for some
+ * milliseconds. */
+#define BEGIN_NS (PG_NSEC_PER_SEC / 2)
+
 /* Sockets outlive their process for about a minute (net.ipv4.tcp_fin_timeout), and what they still
  * send has an own source. */
 #define EMPTY_NS (60 * PG_NSEC_PER_SEC)
@@ -152,6 +156,24 @@ void pg_home_remove(struct pg_home *home)
 		pg_homes_warn(environment, "own_address", &err);
 }
 
+/*
+ * A process that drops the capability has not been able to use it before only if it is a runtime's
+ * that is about to begin. What had been refused meanwhile is looked at once more.
+ */
+static void adjust_fixed(struct pg_home *home, bool fixed)
+{
+	const uint64_t now = pg_monotonic_ns();
+
+	if (fixed && !home->fixed)
+		home->fixed_since = now;
+	home->fixed_for_good |= fixed && home->fixed && now - home->fixed_since >= BEGIN_NS;
+	if (fixed == home->fixed || home->fixed_for_good)
+		return;
+	home->fixed = fixed;
+	if (!fixed)
+		pg_home_read_again(home);
+}
+
 static void adjust(struct pg_home *home, const struct pg_scanned *scanned, enum pg_homes_look why)
 {
 	const uint64_t now = pg_monotonic_ns();
@@ -164,7 +186,7 @@ static void adjust(struct pg_home *home, const struct pg_scanned *scanned, enum 
 	if (home->is_host)
 		home->confirmed |= why != PG_HOMES_LATER || now - home->found >= CONFIRM_NS;
 	else
-		home->fixed |= scanned->admin && (why != PG_HOMES_LATER || scanned->started);
+		adjust_fixed(home, scanned->admin && scanned->started);
 }
 
 /* *ret_home NULL: it is none. */
@@ -324,7 +346,12 @@ int pg_homes_start(struct pg_environment *environment, enum pg_homes_look why, s
 		home->confirmed = environment->record.made && !environment->record.kept;
 	}
 	error = pg_homes_renew(environment, why, err);
-	return error ? error : pg_homes_publish_all(environment, err);
+	if (!error)
+		error = pg_homes_publish_all(environment, err);
+	/* Its runtime may have made us attach to it before it begins. */
+	if (environment->settings.attached)
+		pg_homes_follow(environment);
+	return error;
 }
 
 static struct pg_home *find_host(const struct pg_environment *environment)

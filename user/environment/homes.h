@@ -52,7 +52,9 @@ struct pg_home {
 	/* The workload could give itself any address there: what it has now stays, and nothing is
 	 * added but what the runtime names. */
 	bool fixed;
-	bool permanent; /* of the host's own: whoever comes first may be there */
+	bool fixed_for_good;  /* it has been seen for longer than a runtime takes to begin */
+	uint64_t fixed_since; /* CLOCK_MONOTONIC ns */
+	bool permanent;	      /* of the host's own: whoever comes first may be there */
 	/* Of the host's own: somebody has stayed there. A runtime passes through it. */
 	bool confirmed;
 	bool guarded;			   /* pg_links_guard() has been called */
@@ -101,9 +103,9 @@ void pg_homes_host_changed(struct pg_host *host, const struct pg_addr *addr);
 
 /* homes.c: why it is looked */
 enum pg_homes_look {
-	PG_HOMES_CREATE, /* everything that is there belongs to the workload */
+	PG_HOMES_CREATE, /* who is there stays there */
 	PG_HOMES_ADOPT,	 /* the same; what the kernel knows already is own */
-	PG_HOMES_LATER,	 /* a runtime may be at work there */
+	PG_HOMES_LATER,	 /* a runtime may be on its way */
 };
 /* All homes that there are now, with their addresses and links. */
 int pg_homes_start(struct pg_environment *environment, enum pg_homes_look why,

@@ -128,7 +128,7 @@ static void plan_next(struct pg_environment *environment)
 		state->step *= state->more < FOLLOW_COUNT - FOLLOW_CLOSE ? 2 : 1;
 	}
 	LIST_FOREACH (home, &environment->homes, link) {
-		if (!home->confirmed && home->members)
+		if ((!home->confirmed && home->members) || home->fixed != home->fixed_for_good)
 			look_at(environment, now + AGAIN_NS);
 		else if (home->empty_since)
 			look_at(environment, now + AGAIN_EMPTY_NS);

@@ -52,16 +52,18 @@ int pg_environment_reconfine(struct pg_environment *environment, size_t index, s
 
 	if (!error)
 		error = pg_raw_sockets_mark(environment, index, err);
+	if (!error)
+		error = pg_places_watch(environment, err);
+	if (!error)
+		error = pg_homes_renew(environment, PG_HOMES_LATER, err);
+	/* Its runtime is at work there as a rule. */
+	pg_homes_follow(environment);
 	if (!error) {
 		/* It may have sockets from before. */
 		environment->settings.attached = true;
 		environment->header.flags |= PG_HEADER_ATTACHED;
 		error = write_places(environment, err);
 	}
-	if (!error)
-		error = pg_places_watch(environment, err);
-	if (!error)
-		error = pg_homes_renew(environment, PG_HOMES_CREATE, err);
 	return error ? pg_error_prefix(err, "confining %s again", pg_place_path(environment, index))
 		     : 0;
 }
