@@ -8,8 +8,10 @@ import os
 import subprocess
 import time
 
+import cgroups
 import openapi
 from agentcase import AgentTest
+from box import Box, let_forward
 from daemon import PINS, UnixConnection, directory_of, read_reply
 from harness import main
 from lab import A4, D4, R4
@@ -98,6 +100,23 @@ class Verify(AgentTest):
             self.assertEqual((row["result"], row["wrong"]), ("passed", True), row)
         self.assertEqual(reply["result"], "not_enforced")
         self.assertEqual(self.verify(made, without=OPEN)["result"], "enforced")
+
+    def test_groups_with_a_guard(self):
+        """In a namespace of its own, on a link that is guarded: nothing is told."""
+        let_forward(self.lab)
+        box = Box(self.lab, 1)
+        self.addCleanup(box.close)
+        cgroup = self.make_cgroup(self.name("boxed"))
+        process = self.start_in(cgroups.path_of(cgroup), *box.namespace.command("sleep", "1000"))
+        self.wait_in(cgroups.path_of(cgroup), process.pid)
+        made = self.create({"network_policy": allowlist(A4)}, members=[{"cgroup": cgroup}],
+                           attach=True)
+        reply = self.verify(made, allowed=f"{A4}:{PORT}", blocked=f"{D4}:{PORT}",
+                            without=["vsock"])
+        rows = self.vectors(reply)
+        self.assertEqual({name: rows[name]["result"] for name in ("mld", "igmp")},
+                         {"mld": "blocked", "igmp": "blocked"}, reply)
+        self.assertEqual(reply["result"], "enforced", reply)
 
     def test_public(self):
         """Nothing is to be blocked, so nothing is proved; what is off would be seen."""
@@ -220,6 +239,10 @@ class Verify(AgentTest):
         while len(self.probes(directory_of(made))) < 16:
             time.sleep(0.01)
         self.assertCode(self.verify(made), "too_many_clients")
+        # Their clients do not wait for the end, and nobody else for them.
+        self.daemon.destroy(made["name"])
+        other = self.create({"network_policy": NO_NETWORK})
+        self.assertEqual(self.verify(other, without=OPEN)["result"], "enforced")
 
     def test_destroy_meanwhile(self):
         for processes in ("kill", "refuse", "release"):

@@ -119,20 +119,23 @@ void pg_verifications_denied(struct pg_agent *agent, const struct pg_event *even
 	}
 }
 
-static size_t count_and_purge(struct pg_agent *agent)
+/* Those that are under way are processes; those whose client has gone are a little memory. */
+static bool is_full(struct pg_agent *agent)
 {
 	const uint64_t kept = PG_VERIFY_KEPT_SECONDS * PG_NSEC_PER_SEC;
 	struct pg_verification *verification = LIST_FIRST(&agent->verifications), *next;
-	size_t count = 0;
+	size_t count = 0, running = 0;
 
 	for (; verification; verification = next) {
 		next = LIST_NEXT(verification, link);
-		if (verification->since + kept < pg_monotonic_ns())
+		if (verification->since + kept < pg_monotonic_ns()) {
 			pg_verification_end(verification);
-		else
-			count++;
+			continue;
+		}
+		count++;
+		running += !verification->done;
 	}
-	return count;
+	return running >= PG_VERIFICATIONS_MAX || count >= PG_VERIFICATIONS_KEPT_MAX;
 }
 
 static int spawn(struct pg_verification *verification, struct pg_environment *environment,
@@ -164,7 +167,7 @@ int pg_verification_start(struct pg_agent *agent, struct pg_managed *managed,
 	struct pg_verification *verification;
 	int error;
 
-	if (count_and_purge(agent) >= PG_VERIFICATIONS_MAX)
+	if (is_full(agent))
 		return pg_fail(err, -EBUSY, "%d verifications are under way", PG_VERIFICATIONS_MAX);
 	error = pg_environment_counters(managed->environment, &counters, err);
 	if (error)

@@ -122,21 +122,23 @@ struct pg_verification {
 };
 
 /* Each is a process. */
-#define PG_VERIFICATIONS_MAX   16
+#define PG_VERIFICATIONS_MAX	  16
+/* With those that are finished and that nobody has asked for yet, or any more. */
+#define PG_VERIFICATIONS_KEPT_MAX 1024
 /* Of each connect(). */
-#define PG_VERIFY_CONNECT_MS   3000
+#define PG_VERIFY_CONNECT_MS	  3000
 /* Of each question for a name. */
-#define PG_VERIFY_NAME_MS      2000
+#define PG_VERIFY_NAME_MS	  2000
 /* The kernel sends the report of a group that was joined within some 20 ms. */
-#define PG_VERIFY_GROUP_MS     300
+#define PG_VERIFY_GROUP_MS	  300
 /* Of all that a child does. */
-#define PG_VERIFY_CHILD_S      12
+#define PG_VERIFY_CHILD_S	  12
 /* A finished one that nobody has asked for goes. */
-#define PG_VERIFY_KEPT_SECONDS 60
+#define PG_VERIFY_KEPT_SECONDS	  60
 /* Of a destination that the agent chooses. */
-#define PG_PORT_HTTPS	       443
+#define PG_PORT_HTTPS		  443
 /* The destination ports of vectors, so that reports can be told apart: those of traceroute. */
-#define PG_VERIFY_PORT_FIRST   33434
+#define PG_VERIFY_PORT_FIRST	  33434
 
 /* A set of vectors: a bit each. */
 #define PG_VERIFY_BIT(vector) (1U << (vector))
