@@ -9,6 +9,8 @@
 
 #include <libmnl/libmnl.h>
 
+#include <phasegate/abi/link.h>
+
 /* What the kernel fills at most in one part of a dump (include/linux/netlink.h). */
 #define DEVICES_BUFFER 32768
 /* A hundred containers that start at once change some thousand times. */
@@ -112,6 +114,15 @@ static void read_kind(const struct nlattr *info, struct pg_device *device)
 	}
 }
 
+static uint64_t read_station(const struct nlattr *attribute)
+{
+	uint64_t station = 0;
+
+	if (attribute && mnl_attr_get_payload_len(attribute) == PG_STATION_SIZE)
+		memcpy(&station, mnl_attr_get_payload(attribute), PG_STATION_SIZE);
+	return station;
+}
+
 static int read_number(const struct nlattr *attribute, int otherwise)
 {
 	return attribute && mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)
@@ -142,6 +153,7 @@ static int handle_message(const struct nlmsghdr *message, void *userdata)
 	read_text(attributes[IFLA_IFNAME], device.name, sizeof(device.name));
 	read_kind(attributes[IFLA_LINKINFO], &device);
 	device.peer = (unsigned int)read_number(attributes[IFLA_LINK], 0);
+	device.station = read_station(attributes[IFLA_ADDRESS]);
 	device.master = (unsigned int)read_number(attributes[IFLA_MASTER], 0);
 	device.peer_nsid = read_number(attributes[IFLA_LINK_NETNSID], PG_NSID_NONE);
 	device.moved_nsid = read_number(attributes[IFLA_NEW_NETNSID], PG_NSID_NONE);

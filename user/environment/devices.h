@@ -7,6 +7,7 @@
 
 #include <net/if.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "net/addr.h"
@@ -27,6 +28,7 @@ struct pg_device {
 	bool deleted;
 	/* The other end of a veth, or what the device is on. */
 	unsigned int peer;
+	uint64_t station; /* its hardware address as abi/link.h has it; 0: none, or no Ethernet */
 	unsigned int master; /* the bridge that it is a port of; 0: none */
 	int peer_nsid;	     /* PG_NSID_NONE: in the same namespace */
 	int moved_nsid;	     /* of one that is deleted: where it went; PG_NSID_NONE: nowhere */

@@ -51,13 +51,19 @@ int pg_veth_write(const struct pg_veth *veth, struct pg_error *err)
 {
 	const struct pg_environment *environment = veth->owner;
 	uint32_t flags = veth->shared ? PG_LINK_SHARED : 0;
+	struct pg_link_stations stations = veth->stations;
 	struct pg_header header;
 
 	pg_place_header(environment, veth->member, &header);
 	/* Nobody can tell whose question it is. */
 	if (veth->targets && !veth->shared)
 		flags |= PG_LINK_TARGETS;
-	return pg_link_write(environment->host->kernel, veth->ifindex, &header, flags, err);
+	if (stations.own && stations.host && (stations.bridge || !veth->master))
+		flags |= PG_LINK_STATIONS;
+	if (!stations.bridge)
+		stations.bridge = stations.host;
+	return pg_link_put(environment->host->kernel, veth->ifindex, &header, flags, &stations,
+			   err);
 }
 
 int pg_links_write(struct pg_environment *environment, struct pg_error *err)
@@ -120,11 +126,12 @@ static int put_on(struct pg_veth *veth, struct pg_error *err)
 static int adjust(struct pg_veth *veth, const struct pg_who *who, struct pg_error *err)
 {
 	if (veth->shared == who->shared && veth->member == who->member &&
-	    veth->targets == who->targets)
+	    veth->targets == who->targets && !veth->unwritten)
 		return 0;
 	veth->shared = who->shared;
 	veth->targets = who->targets;
 	veth->member = who->member;
+	veth->unwritten = false;
 	return pg_veth_write(veth, err);
 }
 
@@ -142,6 +149,7 @@ static int try_to_guard(struct pg_home *home, struct pg_veth *veth, const struct
 	veth->shared = who->shared;
 	veth->targets = who->targets;
 	veth->inode = home->inode;
+	veth->unwritten = false;
 	error = put_on(veth, err);
 	if (!error) {
 		pg_log_debug("%s: guards the interface %s", environment->record.name, veth->name);

@@ -20,6 +20,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include <phasegate/abi/link.h>
+
 #include "devices.h"
 #include "host_internal.h"
 
@@ -39,6 +41,8 @@ struct pg_veth {
 	uint64_t inode; /* of the namespace in which the peer was; 0: not known */
 	bool shared;	/* others live in that namespace, too */
 	bool targets;	/* PG_LINK_TARGETS */
+	struct pg_link_stations stations;
+	bool unwritten; /* they are new */
 };
 
 /* Who lives in a home. */
@@ -89,6 +93,7 @@ int pg_veths_read(struct pg_link_watch *watch, struct pg_error *err) PG_MUST_CHE
 int pg_veths_read_one(struct pg_link_watch *watch, unsigned int ifindex,
 		      struct pg_error *err) PG_MUST_CHECK;
 struct pg_veth *pg_veth_find(struct pg_link_watch *watch, unsigned int ifindex);
+void pg_veth_set_station(struct pg_veth *veth, pg_station *station, uint64_t value);
 struct pg_veth *pg_veth_touched(struct pg_link_watch *watch);
 
 /* links.c */

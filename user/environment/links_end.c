@@ -172,6 +172,8 @@ int pg_links_recall(struct pg_environment *environment, struct pg_error *err)
 			continue;
 		veth->shared = link.flags & PG_LINK_SHARED;
 		veth->targets = link.flags & PG_LINK_TARGETS;
+		if (link.flags & PG_LINK_STATIONS)
+			veth->stations.own = link.stations.own;
 	}
 	return error;
 }

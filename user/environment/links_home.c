@@ -115,6 +115,15 @@ static int look_at_veth(struct pg_home *home, const struct pg_device *device,
 			add_open(links, device->name, "", PG_UNGUARDED_PEER_ELSEWHERE);
 		return 0;
 	}
+	if (veth->master && !veth->stations.bridge) {
+		error = pg_veths_read_one(watch, veth->master, err);
+		veth = error ? NULL : host_end_of(home, device);
+	}
+	if (!veth)
+		return error;
+	/* Of one whose workload can change it: as it is at first. */
+	if (!veth->stations.own || !home->fixed)
+		pg_veth_set_station(veth, &veth->stations.own, device->station);
 	veth->inode = home->inode;
 	snprintf(veth->device, sizeof(veth->device), "%s", device->name);
 	error = pg_veth_guard(home, veth, &links->who, err);

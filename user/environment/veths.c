@@ -34,6 +34,12 @@ struct pg_veth *pg_veth_touched(struct pg_link_watch *watch)
 	return NULL;
 }
 
+void pg_veth_set_station(struct pg_veth *veth, pg_station *station, uint64_t value)
+{
+	veth->unwritten |= *station != value;
+	*station = value;
+}
+
 static void drop(struct pg_link_watch *watch, struct pg_veth *veth)
 {
 	LIST_REMOVE(veth, link);
@@ -55,7 +61,10 @@ static void take(struct pg_link_watch *watch, const struct pg_device *device)
 		veth->nsid = PG_NSID_NONE;
 		LIST_INSERT_HEAD(bucket_of(watch, device->ifindex), veth, link);
 	}
-	veth->touched |= !veth->peer || veth->peer != device->peer ||
+	if (veth->master != device->master)
+		pg_veth_set_station(veth, &veth->stations.bridge, 0);
+	pg_veth_set_station(veth, &veth->stations.host, device->station);
+	veth->touched |= veth->unwritten || !veth->peer || veth->peer != device->peer ||
 			 veth->nsid != device->peer_nsid || veth->master != device->master;
 	veth->peer = device->peer;
 	veth->nsid = device->peer_nsid;
@@ -74,11 +83,26 @@ static void note_left(struct pg_link_watch *watch, const struct pg_device *devic
 	watch->left[watch->left_count++] = device->peer;
 }
 
+/* What others are ports of. */
+static void note_bridge(struct pg_link_watch *watch, const struct pg_device *device)
+{
+	struct pg_veth *veth;
+
+	PG_VETH_FOREACH (watch, i, veth) {
+		if (veth->master != device->ifindex)
+			continue;
+		pg_veth_set_station(veth, &veth->stations.bridge, device->station);
+		veth->touched |= veth->unwritten;
+	}
+}
+
 static void visit(void *userdata, const struct pg_device *device)
 {
 	struct pg_link_watch *watch = userdata;
 	struct pg_veth *veth;
 
+	if (!device->deleted)
+		note_bridge(watch, device);
 	if (!pg_device_is(device, "veth"))
 		return;
 	if (!device->deleted) {
