@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of the agent at random moments, in the middle of calls and of adopting, while a harness
 drives 20 Environments, made and destroyed, switched and updated, two of them with a guarded link of
-their own, in which processes send and ask for names all the time. Every packet is judged: none that is forbidden arrives, and none that is
-allowed is denied or lost.
+their own, in which processes send and ask for names all the time. Every packet is judged: none that
+is forbidden arrives, and none that is allowed is denied or lost.
 
 PHASEGATE_STORM_SECONDS: how long (600 for a release); 60 without it.
 PHASEGATE_STORM_KILLS: instead, how often the agent is killed.
@@ -303,7 +303,8 @@ class Storm(LabTest):
         print(f"{kills} kills and {self.in_adoption} while adopting, {calls} calls and"
               f" {self.interrupted} that were interrupted, load {load}\n"
               f"packets: {sum(arrived)} arrived, {arrived[0]} to {arrived[-1]} of an Environment;"
-              f" {denied} denied; {frames} frames; forbidden: {len(self.forbidden)}, wronged: {len(self.wronged)}\n"
+              f" {denied} denied; {frames} frames; forbidden: {len(self.forbidden)},"
+              f" wronged: {len(self.wronged)}\n"
               f"names: {self.asked} asked besides", flush=True)
         for kind, times in (("start to serving", self.restarts), ("then DNS", self.dns_times)):
             times = sorted(times)

@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <linux/seg6.h>
 #include <linux/vm_sockets.h>
 
 /* Newer than the C library's headers. */
@@ -24,7 +23,7 @@
 #ifndef IPV6_FREEBIND
 #define IPV6_FREEBIND 78
 #endif
-#define ROUTING_HEADER_SEGMENTS 4 /* type of an SRH (RFC 8754) */
+#define ROUTING_HEADER_SEGMENTS 4
 
 /* To itself, or of somebody near. */
 #define NEAR_MS 1000
@@ -287,14 +286,16 @@ static void try_routing_header(const struct pg_endpoint *by, struct pg_verify_tr
 	const struct pg_endpoint own = {.addr = pg_addr_from_bytes(in6addr_loopback.s6_addr),
 					.port = by->port};
 	const struct address to = address_of(&own);
+	/* RFC 8754, section 2 */
 	struct {
-		struct ipv6_sr_hdr head;
+		uint8_t next, length, type, segments_left, last_entry, flags;
+		uint16_t tag;
 		struct in6_addr segments[2];
 	} header = {
-		.head = {.hdrlen = 2 * sizeof(struct in6_addr) / 8,
-			 .type = ROUTING_HEADER_SEGMENTS,
-			 .segments_left = 1,
-			 .first_segment = 1},
+		.length = 2 * sizeof(struct in6_addr) / 8,
+		.type = ROUTING_HEADER_SEGMENTS,
+		.segments_left = 1,
+		.last_entry = 1,
 		.segments[0] = in6addr_loopback,
 	};
 
