@@ -512,6 +512,15 @@ static __always_inline bool pg_link_is_others(struct __sk_buff *skb, const struc
 	       !pg_link_is_within(skb, &link->header);
 }
 
+/* Of what cannot be read; the kernel's MLD can, and an IPv4 header says what it carries. */
+static __always_inline bool pg_link_may_be_datagram(const struct pg_facts *facts,
+						    const struct pg_link_packet *packet)
+{
+	if (facts->bits & PG_FACT_IPV6)
+		return facts->protocol != PG_NEXT_HOP_BY_HOP || !packet->packet.icmp_type;
+	return facts->defect != PG_REASON_IP_OPTIONS || facts->protocol == IPPROTO_UDP;
+}
+
 /* What went out, so that its answers are not taken for something that came first. */
 static __always_inline void pg_link_record(const struct pg_view *view, struct pg_link_table *table,
 					   const struct pg_facts *facts,
@@ -528,8 +537,7 @@ static __always_inline void pg_link_record(const struct pg_view *view, struct pg
 		pg_link_key_fragment(&key, packet);
 		pg_link_record_inbound(table, &key);
 	} else if (facts->defect) {
-		if (facts->bits & PG_FACT_IPV6 || facts->protocol == IPPROTO_UDP ||
-		    facts->defect != PG_REASON_IP_OPTIONS)
+		if (pg_link_may_be_datagram(facts, packet))
 			pg_link_bar(table);
 	} else if (facts->protocol == IPPROTO_UDP && !packet->later) {
 		pg_link_record_outbound(table, &key);

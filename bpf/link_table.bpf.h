@@ -92,16 +92,21 @@ static __always_inline void pg_link_record_inbound(struct pg_link_table *table,
 	pg_link_put(place, key, PG_FLOW_INBOUND);
 }
 
-/* A datagram goes out that is no answer. */
+/* A datagram goes out: unless something came in first, in this generation, no answer. */
 static __always_inline void pg_link_record_outbound(struct pg_link_table *table,
 						    const struct pg_link_flow *key)
 {
 	struct pg_link_flow *place = pg_link_place(table, key);
+	const __u32 now = pg_link_now();
 
-	if (!pg_link_is_same(place, key) || place->direction != PG_FLOW_OUTBOUND)
+	if (!pg_link_is_same(place, key)) {
 		pg_link_put(place, key, PG_FLOW_OUTBOUND);
-	else if (place->seen != pg_link_now())
-		place->seen = pg_link_now();
+		return;
+	}
+	if (place->direction == PG_FLOW_INBOUND && place->generation != key->generation)
+		place->direction = PG_FLOW_OUTBOUND;
+	if (place->seen != now)
+		place->seen = now;
 }
 
 /* One goes out that cannot be read. */
