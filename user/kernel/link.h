@@ -22,18 +22,12 @@
 int pg_link_put(struct pg_kernel *kernel, unsigned int ifindex, const struct pg_header *header,
 		uint32_t flags, const struct pg_link_stations *stations,
 		struct pg_error *err) PG_MUST_CHECK;
-static inline int pg_link_write(struct pg_kernel *kernel, unsigned int ifindex,
-				const struct pg_header *header, uint32_t flags,
-				struct pg_error *err)
-{
-	return pg_link_put(kernel, ifindex, header, flags, NULL, err);
-}
 /* -ENOENT without a message: there is none. */
 int pg_link_read(struct pg_kernel *kernel, unsigned int ifindex, struct pg_link *ret_link,
 		 struct pg_error *err) PG_MUST_CHECK;
 /* Takes it away; filters that are still there drop everything. */
 void pg_link_forget(struct pg_kernel *kernel, unsigned int ifindex);
-/* Walks the interfaces that pg_link_write() has entered, also those of an earlier process whose
+/* Walks the interfaces that pg_link_put() has entered, also those of an earlier process whose
  * maps were pinned: *ifindex 0 is the beginning; returns false at the end. */
 bool pg_link_next(struct pg_kernel *kernel, unsigned int *ifindex);
 
