@@ -223,7 +223,7 @@ void pg_home_hear(struct pg_home *home, unsigned int ifindex, const struct pg_ad
 		drop(home, item);
 	if (!there || item)
 		return;
-	if (home->fixed && !is_named(home, addr)) {
+	if (home->fixed_for_good && !is_named(home, addr)) {
 		refuse(home, addr);
 		return;
 	}
@@ -239,14 +239,14 @@ void pg_home_settle(struct pg_home *home)
 	for (size_t i = home->count; i-- > 0;) {
 		struct pg_home_address *item = &home->addresses[i];
 
-		if (!item->pending)
+		if (!item->pending || (home->fixed && !home->fixed_for_good))
 			continue;
-		item->pending = false;
-		if (!home->fixed || is_named(home, &item->addr)) {
-			pg_homes_publish(home->environment, &item->addr);
+		if (home->fixed && !is_named(home, &item->addr)) {
+			refuse(home, &item->addr);
+			drop(home, item);
 			continue;
 		}
-		refuse(home, &item->addr);
-		drop(home, item);
+		item->pending = false;
+		pg_homes_publish(home->environment, &item->addr);
 	}
 }

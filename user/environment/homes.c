@@ -18,8 +18,8 @@
 #define CONFIRM_NS (PG_NSEC_PER_SEC / 2)
 
 /* A runtime's process has another root directory already, and all capabilities still, for some
- * milliseconds. */
-#define BEGIN_NS (PG_NSEC_PER_SEC / 2)
+ * milliseconds; on a busy machine for longer. */
+#define BEGIN_NS (3 * PG_NSEC_PER_SEC)
 
 /* Sockets outlive their process for about a minute (net.ipv4.tcp_fin_timeout), and what they still
  * send has an own source. */
@@ -157,21 +157,17 @@ void pg_home_remove(struct pg_home *home)
 }
 
 /*
- * A process that drops the capability has not been able to use it before only if it is a runtime's
- * that is about to begin. What had been refused meanwhile is looked at once more.
+ * What comes while it is not known whether it stays so waits: a runtime's process may be about to
+ * begin, without the capability.
  */
-static void adjust_fixed(struct pg_home *home, bool fixed)
+static void adjust_fixed(struct pg_home *home, bool fixed, bool for_good)
 {
 	const uint64_t now = pg_monotonic_ns();
 
 	if (fixed && !home->fixed)
 		home->fixed_since = now;
-	home->fixed_for_good |= fixed && home->fixed && now - home->fixed_since >= BEGIN_NS;
-	if (fixed == home->fixed || home->fixed_for_good)
-		return;
-	home->fixed = fixed;
-	if (!fixed)
-		pg_home_read_again(home);
+	home->fixed_for_good |= fixed && (for_good || now - home->fixed_since >= BEGIN_NS);
+	home->fixed = fixed || home->fixed_for_good;
 }
 
 static void adjust(struct pg_home *home, const struct pg_scanned *scanned, enum pg_homes_look why)
@@ -186,7 +182,7 @@ static void adjust(struct pg_home *home, const struct pg_scanned *scanned, enum 
 	if (home->is_host)
 		home->confirmed |= why != PG_HOMES_LATER || now - home->found >= CONFIRM_NS;
 	else
-		adjust_fixed(home, scanned->admin && scanned->started);
+		adjust_fixed(home, scanned->admin && scanned->started, why != PG_HOMES_LATER);
 }
 
 /* *ret_home NULL: it is none. */
@@ -325,9 +321,9 @@ int pg_homes_renew(struct pg_environment *environment, enum pg_homes_look why, s
 		error = guard_all(environment, why, err);
 	if (error)
 		return error;
+	state->pending = false;
 	LIST_FOREACH (home, &environment->homes, link)
 		pg_home_settle(home);
-	state->pending = false;
 	state->pause = changed ? 0 : state->pause;
 	return 0;
 }

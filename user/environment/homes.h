@@ -50,7 +50,7 @@ struct pg_home {
 	bool is_host;
 	uint64_t members; /* a bit each: those that have a process there */
 	/* The workload could give itself any address there: what it has now stays, and nothing is
-	 * added but what the runtime names. */
+	 * added, for good, but what the runtime names. */
 	bool fixed;
 	bool fixed_for_good;  /* it has been seen for longer than a runtime takes to begin */
 	uint64_t fixed_since; /* CLOCK_MONOTONIC ns */
