@@ -109,6 +109,7 @@ class Subject:
         self.free = UNCONFINED if members else set()
         self.timeline = Timeline(self.free)
         self.flight = None  # (since, what the state will be): of a call without a reply
+        self.history = []   # of calls, the newest last: for messages
         self.arrived = self.denied = self.frames = 0
         self.log = tempfile.TemporaryFile(prefix="pgt-storm-")
         self.seen = set()     # when what has arrived was sent
@@ -131,6 +132,7 @@ class Subject:
         now = time.time_ns()
         since, wanted = self.flight or (now, state)
         self.flight = None
+        self.history = self.history[-20:] + [(since, now, self.state, wanted, state)]
         # One that is made or ended is closed meanwhile.
         closed = None in (state, wanted, self.state)
         if state != self.state:
@@ -199,16 +201,15 @@ def judge(subjects, packets):
     return found
 
 
-def _wronged_attempt(subject, attempt):
+def _take(subject, attempt):
+    """Whether it was wronged."""
     began, ended, number, error = attempt
-    target = TARGETS[number]
     if error == errno.EPERM:
         subject.denied += 1
-        if subject.timeline.requires(target, began, ended):
-            return f"{subject.name} to {target} denied {began} to {ended}"
-    elif error == 0:
-        subject.pending[began] = target, ended
-    return None
+        return subject.timeline.requires(TARGETS[number], began, ended)
+    if error == 0:
+        subject.pending[began] = TARGETS[number], ended
+    return False
 
 
 def wronged(subjects, now):
@@ -216,7 +217,11 @@ def wronged(subjects, now):
     was sent before now."""
     found = []
     for subject in subjects:
-        found += filter(None, (_wronged_attempt(subject, one) for one in subject.attempts()))
+        attempts = list(subject.attempts())
+        lost = [one for one in attempts if _take(subject, one)]
+        if lost:
+            found.append(f"{subject.name} denied {len(lost)} of {len(attempts)}, {lost[:9]} to"
+                         f" {lost[-1]}: {subject.timeline.entries[-12:]} {subject.history[-12:]}")
         for began, (target, ended) in list(subject.pending.items()):
             late = ended < now - ARRIVAL_NS
             if began in subject.seen or late:

@@ -317,8 +317,10 @@ class Storm(LabTest):
     def leave_nothing(self):
         self.daemon.start()
         for subject in self.subjects:
+            subject.begin(None)
             with contextlib.suppress(KeyError):
                 self.daemon.destroy(subject.name)
+            subject.done(None)
         self.assertEqual(self.daemon.stop(), 0, self.daemon.output)
         left = [name for name in os.listdir(BPFFS) if not name.endswith(".debug")]
         records = os.listdir(RECORDS) if os.path.exists(RECORDS) else []
