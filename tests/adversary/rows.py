@@ -203,4 +203,7 @@ _row("vsock", "AF_VSOCK: the machine around this one", "4", to_allowed=None, rar
 _row("unix_abstract", "an abstract Unix socket of the host", "4", to_allowed=None,
      rare="the host's network namespace")
 
+_row("request_key", "the host's `request-key` asked for a name", "4", to_allowed=None,
+     rare="keyutils on the host, and no profile that denies it")
+
 ROWS = {row.name: row for _, rows in GROUPS for row in rows}

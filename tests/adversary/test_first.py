@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a container does first, in a cgroup made beforehand: frames of a packet socket, which only
-the guard of its veth judges. It is there before they are.
+the guard of its veth judges. Docker makes the veth after the container's first process, so the guard
+is there before it does anything. Where the namespace and its veth are there before the container,
+the agent has to see the process first, and on a busy host may be late (docs/threat-model.md): how
+often is reported, and that the guard comes is tested.
 
 PHASEGATE_STARTS is how often each runtime starts one; unless it is given, runc 10 times, Docker 5.
 """
 
 import json
 import os
+import time
 import unittest
 
 from case import POLICY, VectorsTest
@@ -19,6 +23,8 @@ from suite import DENIED, MODES, ROOT, Suite
 from world import BRIDGE, HOST4, HOST6, NETWORK4, NETWORK6
 
 STARTS = int(os.environ.get("PHASEGATE_STARTS", "0"))
+TRIES = 20  # As FIRST_TRIES in adversary.c.
+SOON = 10
 
 
 class Started:
@@ -38,15 +44,24 @@ class First:
         return made
 
     def start_all(self, count):
-        """One in public, which shows that the frames arrive, then all others."""
+        """One in public, which shows that the frames arrive, then all others. Returns the frames
+        that got away."""
         suite = Suite(self.world)
+        frames = []
         for index in range(1 + (STARTS or count)):
             mode = NO_NETWORK if index else PUBLIC
             made = self.environment(mode)
             number, container = self.start(suite, made, index)
             suite.look(container)
-            with self.subTest(index=index, mode=mode):
-                self.assertEqual(bool(suite.seen[number]), mode == PUBLIC, suite.frames.get(number))
+            if mode == PUBLIC:
+                self.assertTrue(suite.seen[number], "nothing arrives, so this proves nothing")
+            elif suite.seen[number]:
+                frames.append(suite.frames[number])
+            self.after(suite, made, container, mode)
+        return frames
+
+    def after(self, suite, made, container, mode):
+        pass
 
 
 @unittest.skipUnless(Runc.available, "needs runc and busybox")
@@ -63,8 +78,22 @@ class RuncFirst(First, VectorsTest):
         json.loads(container.program.line())
         return number, container
 
+    def after(self, suite, made, container, mode):
+        """As soon as there is a guard nothing gets away."""
+        began = time.monotonic()
+        while not self.daemon.show(made["name"])["links"]:
+            self.assertLess(time.monotonic() - began, SOON, "no guard comes")
+        # What it has not answered yet it has sent.
+        for _ in range(TRIES - 1):
+            container.program.line()
+        suite.try_all(container, DEFAULT, ROOT, mode, DENIED, [(ROWS["packet_raw"], "4")])
+        number = max(suite.attempts)
+        suite.look(container)
+        self.assertEqual(bool(suite.seen[number]), mode == PUBLIC, suite.frames.get(number))
+
     def test_first(self):
-        self.start_all(10)
+        frames = self.start_all(10)
+        print(f"frames got away from {len(frames)} of {STARTS or 10} containers", flush=True)
 
 
 @unittest.skipUnless(Docker.available, "needs dockerd, docker, containerd, runc and busybox")
@@ -96,7 +125,7 @@ class DockerFirst(First, VectorsTest):
         return number, Started(addresses)
 
     def test_first(self):
-        self.start_all(5)
+        self.assertEqual(self.start_all(5), [])
 
 
 if __name__ == "__main__":

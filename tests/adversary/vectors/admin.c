@@ -415,13 +415,16 @@ VECTOR(address_detection)
 VECTOR(hardware_address)
 {
 	const char *gateway = text_of(&attempt->gateway);
+	struct attempt nothing = *attempt;
 	int result = shell("ip link set " DEVICE " address %s", mac_text(attempt->made_mac));
 
 	/* The kernel's question for the gateway has them, too. */
 	shell("ip neigh del %s dev " DEVICE, gateway);
 	shell("ip neigh add %s dev " DEVICE " use", gateway);
 	usleep(2000);
-	result = result ?: udp_to(attempt, &attempt->allowed);
+	/* Not with the token: A may have that. */
+	nothing.token = "-";
+	result = result ?: udp_to(&nothing, &attempt->allowed);
 	shell("ip link set " DEVICE " address %s", mac_text(attempt->mac));
 	return result;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/keyctl.h>
 #include <linux/vm_sockets.h>
 #include <net/ethernet.h>
 #include <poll.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -123,4 +125,15 @@ VECTOR(nested_namespace)
 VECTOR(moved_device)
 {
 	return nested(attempt, "set " DEVICE, "", DEVICE);
+}
+
+/* The kernel asks a program of the host, outside of all containers, to resolve a name. */
+VECTOR(request_key)
+{
+	char name[64];
+	long result;
+
+	snprintf(name, sizeof(name), "%stest", attempt->token);
+	result = syscall(SYS_request_key, "dns_resolver", name, "", KEY_SPEC_SESSION_KEYRING);
+	return result < 0 ? -errno : 0;
 }
