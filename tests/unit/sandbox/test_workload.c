@@ -16,7 +16,7 @@
 #define X32_BIT 0x40000000
 
 /* Runs the checks in a child that is confined; returns its exit status. */
-static int confined(bool(*const keeps), int (*checks)(void))
+static int confined(const bool *keeps, int (*checks)(void))
 {
 	PG_CLEANUP(pg_workload_clear) struct pg_workload workload = {};
 	struct pg_error err = {};
