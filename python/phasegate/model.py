@@ -257,12 +257,12 @@ class Connections:
 @dataclasses.dataclass(frozen=True)
 class EnvironmentDetail(Environment):
     warnings: Tuple[Diagnostic, ...]
+    exposures: Tuple[Exposure, ...]
+    links: Tuple[Link, ...]
     connections: Optional[Connections]
     policy: ResolvedPolicy
     counters: Optional[Counters]
     dns: Mapping[str, int]
-    exposures: Tuple[Exposure, ...] = ()
-    links: Tuple[Link, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -361,7 +361,7 @@ class EventPage:
 class Operator:
     never_allow: Tuple[str, ...]
     host_ports: Optional[Tuple[int, ...]]
-    exposures: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    exposures: Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True)

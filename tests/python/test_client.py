@@ -372,7 +372,7 @@ class Adapters(BothTest):
             "wildcards": True, "addresses": {}, "policy_update": True,
             "connection_closing": True, "events": True, "survivors": [], "members": [],
             "runtimes": [], "guards": {}, "limits": {},
-            "operator": {"never_allow": [], "host_ports": None}, **lacks})
+            "operator": {"never_allow": [], "host_ports": None, "exposures": {}}, **lacks})
         for task in (Task(["true"], run_network_policy="no-network"),
                      Task(["true"], verifier="new"),
                      Task(["true"], run_network_policy=phasegate.allowlist("x")),

@@ -208,7 +208,7 @@ static void name_of(int cgroup_fd, const char *mount, char *name, size_t size)
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", cgroup_fd);
 	got = readlink(link, path, sizeof(path) - 1);
 	path[got > 0 ? got : 0] = '\0';
-	snprintf(name, size, "the cgroup %s",
+	snprintf(name, size, "the cgroup %.*s", (int)size - (int)sizeof("the cgroup "),
 		 strncmp(path, mount, length) == 0 ? path + length : path);
 }
 

@@ -148,7 +148,7 @@ static void look_at_node(struct look *look, const struct statx *node, const char
 	struct pg_inspection *inspection = look->inspection;
 	const bool block = S_ISBLK(node->stx_mode);
 	enum pg_exposure_id id;
-	char name[256];
+	char name[512];
 
 	if (look->allowed &&
 	    !pg_devices_allow(look->allowed, block, node->stx_rdev_major, node->stx_rdev_minor))
