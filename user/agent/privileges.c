@@ -10,6 +10,14 @@
 #include "sandbox/service.h"
 #include "syscalls.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define PG_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PG_SANITIZED
+#endif
+#endif
+
 static const cap_value_t kept[] = {
 #define PG_X(capability, purpose) capability,
 	PG_CAPABILITIES(PG_X)
@@ -88,7 +96,7 @@ static const char *const calls[] = {
 #define PG_X(call) #call,
 	PG_CALLS(PG_X)
 #undef PG_X
-#ifdef __SANITIZE_ADDRESS__
+#ifdef PG_SANITIZED
 	/* To look for leaks at the end. */
 	"getdents",
 	"personality",

@@ -177,5 +177,6 @@
 	X(mount) \
 	X(seccomp) \
 	X(set_tid_address) \
+	X(setpriority) \
 	X(setrlimit) \
 	X(socket)
