@@ -57,8 +57,8 @@ bool pg_learned_contains(const struct pg_kernel_learned *learned, const struct p
 
 /*
  * Whether the slot of a phase lists the address, as the programs look it up: in what the outer maps
- * have now, not in what this process has put there. -ENOENT: a table that the slot names is missing.
- * May wait some RCU periods.
+ * have now, not in what this process has put there. -ENOENT: a table that the slot names is
+ * missing. May wait some RCU periods.
  */
 int pg_slot_contains(const struct pg_kernel *kernel, const struct pg_phase_slot *slot,
 		     const struct pg_addr *addr, bool *ret_found,
