@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the API says of the ways out of an Environment's network namespaces."""
 
+import os
 import subprocess
 import sys
 import time
@@ -18,9 +19,15 @@ class Links(AgentTest):
         """A process in a cgroup and a namespace of its own; returns the cgroup, and the latter."""
         namespace = Namespace()
         self.addCleanup(namespace.close)
+        return self.start(namespace), namespace
+
+    def start(self, namespace):
+        """In a cgroup of its own, which it returns, and in the namespace."""
         cgroup = self.make_cgroup(self.name("box"))
-        self.start_in(cgroups.path_of(cgroup), *namespace.command("sleep", "1000"))
-        return cgroup, namespace
+        process = self.start_in(cgroups.path_of(cgroup), *namespace.command("sleep", "1000"))
+        self.wait_for(lambda: os.readlink(f"/proc/{process.pid}/ns/net") ==
+                      os.readlink(namespace.path), "it does not come to its namespace")
+        return cgroup
 
     def attach(self, cgroup):
         return self.create({"network_policy": NO_NETWORK}, members=[{"cgroup": cgroup}],
@@ -31,7 +38,7 @@ class Links(AgentTest):
                 for link in self.daemon.show(name)["links"]]
 
     def wait_for(self, condition, about):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while not condition():
             self.assertLess(time.monotonic(), deadline, about)
             time.sleep(0.02)
@@ -76,10 +83,7 @@ class Links(AgentTest):
         self.assertIn((None, "macv0", "none", "no-veth"), self.links(name))
 
     def test_the_hosts_network(self):
-        cgroup = self.make_cgroup(self.name("box"))
-        self.start_in(cgroups.path_of(cgroup),
-                      *self.lab.client.command("sleep", "1000"))
-        self.assertEqual(self.links(self.attach(cgroup)),
+        self.assertEqual(self.links(self.attach(self.start(self.lab.client))),
                          [(None, None, "none", "host-network")])
 
 
