@@ -55,14 +55,20 @@ static __always_inline struct pg_flow *pg_flow_lookup(const struct pg_header *he
 	return pg_flow_find(&key);
 }
 
-/* For connect and sendmsg. */
+/* For connect and sendmsg. Of a socket from before the attach the packets do not always tell the
+ * namespace; they are judged by themselves. */
 static __always_inline struct pg_flow *pg_flow_lookup_hint(const struct pg_header *header,
 							   const struct pg_facts *facts)
 {
 	struct pg_flow_key key = {};
+	struct pg_flow *flow;
 
 	pg_flow_key_fill(&key, header, facts);
 	pg_flow_key_hint(&key);
+	flow = pg_flow_find(&key);
+	if (flow || !(header->flags & PG_HEADER_ATTACHED))
+		return flow;
+	key.netns = 0;
 	return pg_flow_find(&key);
 }
 

@@ -168,7 +168,8 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 	}
 	if (skb->ifindex != PG_IFINDEX_LOOPBACK) {
 		pg_read_packet(skb, false, &facts, &packet);
-		if (facts.protocol == IPPROTO_UDP && !facts.defect) {
+		if (facts.protocol == IPPROTO_UDP && !facts.defect &&
+		    pg_may_answer(view->header, skb->sk)) {
 			facts.netns = pg_socket_netns(skb->sk);
 			pg_flow_record_inbound(view, &facts, counters);
 		}

@@ -109,6 +109,20 @@ static __always_inline bool pg_is_peer(struct bpf_sock *sk, const struct pg_fact
 	return pg_addr_equal(&dst, &facts->remote);
 }
 
+/*
+ * Whether a UDP socket may answer what comes in. One without a mark was not found when its cgroup
+ * was attached, so nobody knows in which namespace it has got what it seems to answer.
+ */
+static __always_inline bool pg_may_answer(const struct pg_header *header, struct bpf_sock *sk)
+{
+	if (!(header->flags & PG_HEADER_ATTACHED))
+		return true;
+	if (!sk)
+		return false;
+	sk = bpf_sk_fullsock(sk);
+	return sk && bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
+}
+
 /* Whether the socket is connected to where the packet goes. */
 static __always_inline bool pg_is_connected_to(struct bpf_sock *sk, const struct pg_facts *facts)
 {

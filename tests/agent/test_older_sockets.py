@@ -3,13 +3,14 @@
 """What a process had open before it was attached."""
 
 import os
+import socket
 import subprocess
 import sys
 
 import cgroups
 from agentcase import AgentTest
 from harness import main, token
-from lab import A4, D4, D6
+from lab import A4, CLIENT4, CLIENT6, D4, D6
 from phasegate import NO_NETWORK, PUBLIC, allowlist
 from recorder import PORT
 
@@ -49,6 +50,20 @@ def send(index, mark):
     except OSError as error:
         return errno.errorcode[error.errno]
 
+def serve(family, port, wanted):
+    server = socket.socket(getattr(socket, family), socket.SOCK_DGRAM)
+    server.bind(("", int(port)))
+    held.append(server)
+    threading.Thread(target=answer, args=(server, int(wanted)), daemon=True).start()
+
+def answer(server, wanted):
+    for _ in range(wanted):
+        data, peer = server.recvfrom(100)
+        try:
+            server.sendto(data, peer)
+        except PermissionError:
+            pass
+
 def solicit(address, mark):
     try:
         held[0].sendto(bytes([135, 0, 0, 0]) + mark.encode() * 3, (address, 0))
@@ -56,12 +71,12 @@ def solicit(address, mark):
     except PermissionError:
         return "EPERM"
 
-def serve():
+def obey():
     while True:
         name, *words = todo.get()
         done.put(globals()[name](*words) or "done")
 
-threading.Thread(target=serve, daemon=True).start()
+threading.Thread(target=obey, daemon=True).start()
 print("ready", flush=True)
 for line in sys.stdin:
     where, *words = line.split()
@@ -147,6 +162,24 @@ class OlderSockets(AgentTest):
         made = self.attach({"network_policy": PUBLIC})
         self.assertEqual((made["connections"]["closed"], made["connections"]["kept"]), (0, 4))
         self.assertIsNone(self.create({}, name=self.name("new"))["connections"])
+
+    def test_servers(self):
+        """They stay reachable."""
+        ends = (("AF_INET", CLIENT4, socket.AF_INET), ("AF_INET6", CLIENT6, socket.AF_INET6),
+                ("AF_INET6", CLIENT4, socket.AF_INET))
+        for number, (family, _, _) in enumerate(ends):
+            self.tell("serve", family, str(6300 + number), "2")
+        for when in ("before", "after"):
+            for number, (_, address, family) in enumerate(ends):
+                asker = self.lab.server.call(
+                    lambda kind=family: socket.socket(kind, socket.SOCK_DGRAM))
+                with asker:
+                    asker.settimeout(5)
+                    asker.sendto(when.encode(), (address, 6300 + number))
+                    self.assertEqual(asker.recv(100), when.encode())
+            if when == "before":
+                reply = self.attach()
+                self.assertEqual(reply.status, 201, reply)
 
     def test_of_a_process(self):
         self.tell("make")

@@ -131,17 +131,22 @@ int judge_ingress(struct __sk_buff *skb)
 SEC("tc")
 int judge_link_from(struct __sk_buff *skb)
 {
+	struct pg_link_run *run = pg_link_begin();
 	struct judge_case *taken = judge_take();
 	__u32 ifindex = skb->ifindex;
-	const struct pg_link *link = bpf_map_lookup_elem(&pg_links, &ifindex);
+	const struct pg_link *link;
 	struct pg_view view;
 	__u64 env_id;
 
-	if (!taken || !link)
+	if (!taken || !run)
+		return PG_DENY;
+	pg_link_take(skb, taken->sender, run);
+	link = bpf_map_lookup_elem(&pg_links, &ifindex);
+	if (!link)
 		return PG_DENY;
 	env_id = link->header.env_id;
 	pg_view_fill(&view, &link->header, taken->word);
-	return pg_link_judge(skb, taken->sender, link,
+	return pg_link_judge(skb, run, link,
 			     bpf_map_lookup_elem(&pg_link_tables, &env_id), &view) == PG_TC_NEXT
 		       ? PG_ALLOW
 		       : PG_DENY;

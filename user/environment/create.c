@@ -213,12 +213,12 @@ static int confine(struct pg_environment *environment, bool attach, struct pg_er
 	error = pg_places_attach(environment, environment->content->names, err);
 	if (error)
 		return error;
+	pg_environment_set_flags(environment);
 	for (size_t i = 0; attach && i < pg_place_count(environment) && !error; i++)
-		error = pg_raw_sockets_mark(environment, i, err);
+		error = pg_older_sockets_mark(environment, i, err);
 	if (error)
 		return error;
 	pg_step(PG_STEP_PINNED);
-	pg_environment_set_flags(environment);
 	return pg_places_admit(environment, err);
 }
 

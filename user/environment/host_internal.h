@@ -22,8 +22,8 @@ struct pg_source {
 
 struct pg_addresses;	    /* addresses.c */
 struct pg_homes;	    /* homes.c */
-struct pg_member_addresses; /* raw_sockets.c: once the member's hooks are in force */
-int pg_raw_sockets_mark(struct pg_environment *environment, size_t index,
+struct pg_member_addresses; /* older_sockets.c: once the member's hooks are in force */
+int pg_older_sockets_mark(struct pg_environment *environment, size_t index,
 			struct pg_error *err) PG_MUST_CHECK;
 
 /* member_addresses.c */

@@ -52,9 +52,10 @@ int pg_kernel_mark_map_fd(const struct pg_kernel *kernel);
 int pg_agent_socket_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id,
 			 struct pg_error *err) PG_MUST_CHECK;
 
-/* Marks a raw socket as one that an application has made, as the hooks do with those that are made
- * from now on. Returns a negative errno. */
-int pg_raw_mark(struct pg_kernel *kernel, int socket_fd) PG_MUST_CHECK;
+/* Marks a socket as the hooks do with those that are made from now on, unless it has a mark.
+ * Returns a negative errno. */
+int pg_socket_mark(struct pg_kernel *kernel, int socket_fd,
+		   const struct pg_mark *mark) PG_MUST_CHECK;
 
 /*
  * The state of an Environment (abi/state.h), shared by the headers of its members. One that is

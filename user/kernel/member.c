@@ -33,11 +33,9 @@ int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id,
 	return 0;
 }
 
-int pg_raw_mark(struct pg_kernel *kernel, int socket_fd)
+int pg_socket_mark(struct pg_kernel *kernel, int socket_fd, const struct pg_mark *mark)
 {
-	const struct pg_mark mark = {.kind = PG_MARK_RAW};
-
-	if (bpf_map_update_elem(pg_kernel_mark_map_fd(kernel), &socket_fd, &mark, BPF_NOEXIST) &&
+	if (bpf_map_update_elem(pg_kernel_mark_map_fd(kernel), &socket_fd, mark, BPF_NOEXIST) &&
 	    errno != EEXIST)
 		return -errno;
 	return 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Raw IPv6 sockets that a member had before it was confined: without a mark they would pass for the
- * kernel's, whose neighbour discovery is always allowed. They are marked in the processes of the
- * member. Then the kernel says which raw ICMPv6 sockets there are in its network namespaces: one
- * that was not found is looked for in all processes, each thread's own table of descriptors too,
+ * Sockets that a member had before it was confined, which the hooks have not marked when they were
+ * made. UDP ones are marked with their namespace, or what they answer would not be known. Raw IPv6
+ * ones without a mark would pass for the kernel's, whose neighbour discovery is always allowed; so
+ * the kernel says which raw ICMPv6 sockets there are in the member's network namespaces: one that
+ * was not found in its processes is looked for in all, each thread's own table of descriptors too,
  * and one that is in none (it is on its way between two of them, SCM_RIGHTS, or io_uring has it)
  * must come into one, or the member is not confined.
  */
@@ -23,13 +24,16 @@
 #include "base/netns.h"
 #include "base/vector.h"
 
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71 /* Linux 5.14 */
+#endif
 #ifndef PIDFD_THREAD
 #define PIDFD_THREAD O_EXCL /* Linux 6.9 */
 #endif
 
 /* One that is handed over takes microseconds to come out of the queue, if its receiver wants it. */
-#define TRIES	 5
-#define PAUSE_NS (20L * 1000 * 1000)
+#define TRIES	 6
+#define PAUSE_NS (50L * 1000 * 1000)
 /* A workload may make any number of them; with more than some thousands it is not confined. */
 #define LIST_MAX (1024UL * 1024)
 
@@ -40,6 +44,7 @@ struct inodes {
 
 struct marking {
 	const struct pg_environment *environment;
+	struct pg_mark datagram; /* of a UDP socket, without its namespace */
 	struct inodes marked;
 	/* Those that are looked for; all if it is NULL. */
 	const struct inodes *wanted;
@@ -71,33 +76,53 @@ static void clear(struct inodes *inodes)
 	free(inodes->inode);
 }
 
-static bool is_raw6(int fd)
+static int option(int fd, int name)
 {
-	int domain, type;
-	socklen_t size = sizeof(int);
+	int value = -1;
+	socklen_t size = sizeof(value);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size))
-		return false;
-	size = sizeof(int);
-	return domain == AF_INET6 && !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) &&
-	       type == SOCK_RAW;
+	return getsockopt(fd, SOL_SOCKET, name, &value, &size) ? -1 : value;
+}
+
+static int mark_raw(struct marking *marking, int fd)
+{
+	struct stat status;
+	int error = pg_socket_mark(marking->environment->host->kernel, fd,
+				   &(const struct pg_mark){.kind = PG_MARK_RAW});
+
+	if (!error && fstat(fd, &status))
+		error = -errno;
+	return error ? error : add(&marking->marked, status.st_ino);
+}
+
+/* Before Linux 5.14 the namespace is not told, and stays 0. */
+static int mark_datagram(const struct marking *marking, int fd)
+{
+	struct pg_mark mark = marking->datagram;
+	uint64_t cookie;
+	socklen_t size = sizeof(cookie);
+
+	if (!getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size))
+		mark.netns = cookie;
+	return pg_socket_mark(marking->environment->host->kernel, fd, &mark);
 }
 
 /* The descriptor of the other process, by its number; what is closed meanwhile needs no mark. */
 static int mark_descriptor(struct marking *marking, int pid_fd, int number)
 {
 	pg_autoclose int fd = (int)syscall(SYS_pidfd_getfd, pid_fd, number, 0);
-	struct stat status;
-	int error;
+	int family, type;
 
 	if (fd < 0)
 		return errno == EBADF || errno == ESRCH ? 0 : -errno;
-	if (!is_raw6(fd))
+	family = option(fd, SO_DOMAIN);
+	type = option(fd, SO_TYPE);
+	if (family == AF_INET6 && type == SOCK_RAW)
+		return mark_raw(marking, fd);
+	/* Somebody else's, where only raw ones are looked for. */
+	if (marking->wanted || type != SOCK_DGRAM || option(fd, SO_PROTOCOL) != IPPROTO_UDP)
 		return 0;
-	error = pg_raw_mark(marking->environment->host->kernel, fd);
-	if (!error && fstat(fd, &status))
-		error = -errno;
-	return error ? error : add(&marking->marked, status.st_ino);
+	return family == AF_INET || family == AF_INET6 ? mark_datagram(marking, fd) : 0;
 }
 
 static int mark_listed(struct marking *marking, int pid_fd, DIR *dir)
@@ -245,13 +270,19 @@ static int mark_once(struct marking *marking, size_t index, struct inodes *unmar
 	return find_unmarked(marking, index, unmarked);
 }
 
-int pg_raw_sockets_mark(struct pg_environment *environment, size_t index, struct pg_error *err)
+int pg_older_sockets_mark(struct pg_environment *environment, size_t index, struct pg_error *err)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 	struct marking marking = {.environment = environment};
 	PG_CLEANUP(clear) struct inodes unmarked = {};
+	struct pg_header header;
 	int error = 0;
 
+	pg_place_header(environment, index, &header);
+	marking.datagram = (struct pg_mark){
+		.kind = PG_MARK_DATAGRAM,
+		.owner = header.flags & PG_HEADER_MEMBERS ? header.env_id : header.cgroup_id,
+	};
 	for (int try = 0; try < TRIES && !error; try++) {
 		if (try)
 			(void)!nanosleep(&pause, NULL);
