@@ -131,8 +131,8 @@ int judge_ingress(struct __sk_buff *skb)
 SEC("tc")
 int judge_link_from(struct __sk_buff *skb)
 {
-	struct pg_link_run *run = pg_link_begin();
 	struct judge_case *taken = judge_take();
+	struct pg_link_run *run = pg_link_begin();
 	__u32 ifindex = skb->ifindex;
 	const struct pg_link *link;
 	struct pg_view view;
