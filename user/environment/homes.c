@@ -308,10 +308,10 @@ static int take_all(struct pg_environment *environment, enum pg_homes_look why, 
 	return error;
 }
 
-int pg_homes_renew(struct pg_environment *environment, enum pg_homes_look why, struct pg_error *err)
+static int renew(struct pg_environment *environment, enum pg_homes_look why, bool changed,
+		 struct pg_error *err)
 {
 	struct pg_homes_state *state = &environment->homes_state;
-	bool changed = false;
 	struct pg_home *home;
 	int error = take_all(environment, why, &changed, err);
 
@@ -328,6 +328,11 @@ int pg_homes_renew(struct pg_environment *environment, enum pg_homes_look why, s
 	return 0;
 }
 
+int pg_homes_renew(struct pg_environment *environment, enum pg_homes_look why, struct pg_error *err)
+{
+	return renew(environment, why, false, err);
+}
+
 int pg_homes_start(struct pg_environment *environment, enum pg_homes_look why, struct pg_error *err)
 {
 	struct pg_home *home;
@@ -341,9 +346,7 @@ int pg_homes_start(struct pg_environment *environment, enum pg_homes_look why, s
 		home->permanent = true;
 		home->confirmed = environment->record.made && !environment->record.kept;
 	}
-	error = pg_homes_renew(environment, why, err);
-	if (!error)
-		error = pg_homes_publish_all(environment, err);
+	error = renew(environment, why, true, err);
 	/* Its runtime may have made us attach to it before it begins. */
 	if (environment->settings.attached)
 		pg_homes_follow(environment);

@@ -40,6 +40,8 @@ struct pg_homes {
 	struct pg_source heard, timer, cgroups;
 	int timer_fd, inotify_fd;
 	uint64_t look_next; /* not before then is another Environment looked into */
+	uint64_t read_next; /* nor is everything read again */
+	bool lost;	    /* messages; everything is to be read again */
 	uint64_t set_for;   /* what the timer is set for; 0: it is not */
 };
 
@@ -156,21 +158,6 @@ static void look_into(struct pg_homes *homes, struct pg_environment *environment
 	plan_next(environment);
 }
 
-static int process_timer(void *userdata, struct pg_error *err)
-{
-	struct pg_homes *homes = userdata;
-	struct pg_environment *environment = next_due(homes);
-
-	pg_timer_acknowledge(homes->timer_fd);
-	homes->set_for = 0;
-	if (environment && environment->homes_state.look_at <= pg_monotonic_ns())
-		look_into(homes, environment);
-	environment = next_due(homes);
-	if (environment)
-		set_timer(homes, environment->homes_state.look_at);
-	return 0;
-}
-
 static void hear_address(void *userdata, int nsid, unsigned int ifindex, const struct pg_addr *addr,
 			 bool there)
 {
@@ -227,16 +214,27 @@ static void hear_gone(void *userdata, int nsid)
 	}
 }
 
-static void read_all_again(struct pg_homes *homes)
+/* Where a workload can change addresses, it can make messages get lost all the time. */
+static void read_lost(struct pg_homes *homes)
 {
+	const uint64_t start = pg_monotonic_ns();
 	struct pg_environment *environment;
 	struct pg_home *home;
 
+	if (!homes->lost)
+		return;
+	if (start < homes->read_next) {
+		set_timer(homes, homes->read_next);
+		return;
+	}
+	homes->lost = false;
 	LIST_FOREACH (environment, &homes->host->environments, link) {
 		LIST_FOREACH (home, &environment->homes, link)
 			pg_home_read_again(home);
 		pg_homes_look_into(environment);
 	}
+	homes->read_next =
+		pg_monotonic_ns() + PAUSE_FIRST_NS + PAUSE_SHARE * (pg_monotonic_ns() - start);
 }
 
 /* New addresses wait for a look at who could have made them. */
@@ -256,6 +254,23 @@ static void settle_pending(struct pg_homes *homes)
 	}
 }
 
+static int process_timer(void *userdata, struct pg_error *err)
+{
+	struct pg_homes *homes = userdata;
+	struct pg_environment *environment = next_due(homes);
+
+	pg_timer_acknowledge(homes->timer_fd);
+	homes->set_for = 0;
+	if (environment && environment->homes_state.look_at <= pg_monotonic_ns())
+		look_into(homes, environment);
+	read_lost(homes);
+	settle_pending(homes);
+	environment = next_due(homes);
+	if (environment)
+		set_timer(homes, environment->homes_state.look_at);
+	return 0;
+}
+
 static int process_heard(void *userdata, struct pg_error *err)
 {
 	struct pg_homes *homes = userdata;
@@ -264,9 +279,10 @@ static int process_heard(void *userdata, struct pg_error *err)
 	int error = pg_homes_netlink_read(&homes->netlink, &hears, &fault);
 
 	if (error == -ENOBUFS)
-		read_all_again(homes);
+		homes->lost = true;
 	else if (error)
 		pg_host_warn(homes->host, "own_address", fault.text);
+	read_lost(homes);
 	settle_pending(homes);
 	return 0;
 }
