@@ -20,13 +20,13 @@ struct pg_source {
 	void *userdata;
 };
 
-struct pg_addresses;	    /* addresses.c */
-struct pg_homes;	    /* homes.c */
-struct pg_member_addresses; /* older_sockets.c: once the member's hooks are in force */
-int pg_older_sockets_mark(struct pg_environment *environment, size_t index,
-			struct pg_error *err) PG_MUST_CHECK;
+struct pg_addresses; /* addresses.c */
+struct pg_homes;     /* homes.c */
+struct pg_member_addresses;
 
-/* member_addresses.c */
+/* older_sockets.c: once the member's hooks are in force */
+int pg_older_sockets_mark(struct pg_environment *environment, size_t index,
+			  struct pg_error *err) PG_MUST_CHECK;
 
 LIST_HEAD(pg_environment_list, pg_environment);
 
