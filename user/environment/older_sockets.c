@@ -172,8 +172,8 @@ static int mark_cgroup(void *userdata, int cgroup_fd)
 static void mark_threads(struct marking *marking, int proc_fd, const char *pid)
 {
 	pg_autoclosedir DIR *tasks = NULL;
-	char path[64];
 	struct dirent *task;
+	char path[sizeof(task->d_name) + 8];
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/task", pid);

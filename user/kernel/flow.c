@@ -77,17 +77,17 @@ static void count_all(struct pg_kernel *kernel, uint64_t counts[static PG_ENVIRO
 
 int pg_flows_recount(struct pg_kernel *kernel, struct pg_error *err)
 {
-	pg_autofree uint64_t *before = calloc(PG_ENVIRONMENT_MAX, sizeof(*before));
+	pg_autofree struct pg_flow_count *before = calloc(PG_ENVIRONMENT_MAX, sizeof(*before));
 	pg_autofree uint64_t *counts = calloc(PG_ENVIRONMENT_MAX, sizeof(*counts));
 
 	if (!before || !counts)
 		return pg_fail(err, -ENOMEM, "not enough memory for counting flows");
 	for (uint32_t i = 0; i < PG_ENVIRONMENT_MAX; i++)
-		before[i] = pg_flow_count(kernel, i);
+		before[i].live = pg_flow_count(kernel, i);
 	count_all(kernel, counts);
 	for (uint32_t i = 0; i < PG_ENVIRONMENT_MAX; i++)
-		if (before[i] != counts[i])
-			__atomic_compare_exchange_n(&kernel->flow_counts[i].live, &before[i],
+		if (before[i].live != counts[i])
+			__atomic_compare_exchange_n(&kernel->flow_counts[i].live, &before[i].live,
 						    counts[i], false, __ATOMIC_RELAXED,
 						    __ATOMIC_RELAXED);
 	return 0;
