@@ -615,7 +615,9 @@ static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_v
 	if (packet->arp)
 		return;
 	if (facts->protocol == IPPROTO_TCP && !(facts->bits & PG_FACT_SYN)) {
-		if (!bpf_skb_load_bytes(skb, packet->packet.transport + 8, &number, sizeof(number)))
+		/* What completes a connection has ACK, and no RST. */
+		if ((packet->packet.tcp_flags & (PG_TCP_ACK | PG_TCP_RST)) == PG_TCP_ACK &&
+		    !bpf_skb_load_bytes(skb, packet->packet.transport + 8, &number, sizeof(number)))
 			pg_link_record_ack(table, facts, bpf_ntohl(number));
 		return;
 	}

@@ -207,28 +207,26 @@ static __always_inline bool pg_link_is_gateway(const struct pg_link_table *table
 	return found;
 }
 
-/* What connects the completion of a connection with the segment that came in for it. */
-static __always_inline __u32 pg_link_tuple(const struct pg_addr *remote, __be16 local_port,
-					   __be16 remote_port)
-{
-	return pg_link_hash(remote, (__u32)local_port << 16 | remote_port);
-}
-
 static __always_inline struct pg_link_ack *pg_link_ack_place(struct pg_link_table *table,
-							     __u32 tuple)
+							     const struct pg_addr *remote,
+							     __be16 local_port, __be16 remote_port)
 {
-	tuple &= PG_LINK_ACKS - 1;
-	barrier_var(tuple);
-	return &table->acks[tuple & (PG_LINK_ACKS - 1)];
+	__u32 index = pg_link_hash(remote, (__u32)local_port << 16 | remote_port);
+
+	index &= PG_LINK_ACKS - 1;
+	barrier_var(index);
+	return &table->acks[index & (PG_LINK_ACKS - 1)];
 }
 
 static __always_inline void pg_link_record_ack(struct pg_link_table *table,
 					       const struct pg_facts *facts, __u32 number)
 {
-	const __u32 tuple = pg_link_tuple(&facts->remote, facts->local_port, facts->remote_port);
-	struct pg_link_ack *place = pg_link_ack_place(table, tuple);
+	struct pg_link_ack *place =
+		pg_link_ack_place(table, &facts->remote, facts->local_port, facts->remote_port);
 
-	place->tuple = tuple;
+	place->remote = facts->remote;
+	place->local_port = facts->local_port;
+	place->remote_port = facts->remote_port;
 	place->number = number;
 }
 
@@ -242,7 +240,6 @@ static __always_inline bool pg_link_confirms(__u64 env_id, const struct pg_mark 
 	struct pg_link_table *table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
 	struct pg_link_flow key = {.protocol = IPPROTO_TCP};
 	struct pg_link_ack *ack;
-	__u32 tuple;
 
 	if (!table)
 		return false;
@@ -251,9 +248,10 @@ static __always_inline bool pg_link_confirms(__u64 env_id, const struct pg_mark 
 	key.remote_port = accepted->remote_port;
 	if (pg_link_is_inbound(table, &key))
 		return true;
-	tuple = pg_link_tuple(&key.remote, local_port, key.remote_port);
-	ack = pg_link_ack_place(table, tuple);
-	return ack->tuple == tuple && ack->number == next;
+	ack = pg_link_ack_place(table, &key.remote, local_port, key.remote_port);
+	/* The whole tuple: whoever knows the hash finds another with the same. */
+	return pg_addr_equal(&ack->remote, &key.remote) && ack->local_port == local_port &&
+	       ack->remote_port == key.remote_port && ack->number == next;
 }
 
 static __always_inline void pg_link_key_fill(struct pg_link_flow *key, const struct pg_view *view,

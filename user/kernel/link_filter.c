@@ -75,8 +75,11 @@ int pg_link_attach(struct pg_kernel *kernel, unsigned int ifindex, struct pg_err
 
 	if (error && error != -EEXIST)
 		return pg_fail_errno(err, error,
-				     "making the clsact queue of the interface with index %u",
-				     ifindex);
+				     "making the clsact queue of the interface with index %u%s",
+				     ifindex,
+				     error == -ENOENT ? " (the kernel's modules sch_ingress and"
+							" cls_bpf are needed)"
+						      : "");
 	/* What goes in is seen before what comes out is judged by it. */
 	error = attach(kernel, ifindex, HOOK_TO, err);
 	return error ? error : attach(kernel, ifindex, HOOK_FROM, err);

@@ -96,16 +96,17 @@ PG_ASSERT_SIZE(struct pg_link_peer, 24);
  * connection is there when the connection becomes one, however many SYNs came in since its own.
  */
 struct pg_link_ack {
-	__u32 tuple; /* a hash */
+	struct pg_addr remote;
+	__be16 local_port, remote_port;
 	__u32 number;
 };
-PG_ASSERT_SIZE(struct pg_link_ack, 8);
+PG_ASSERT_SIZE(struct pg_link_ack, 24);
 
 /* Powers of two; the whole with the kernel's own part of a hash element in 8 KiB. */
 #define PG_LINK_STREAMS	  128
 #define PG_LINK_DATAGRAMS 32
 #define PG_LINK_PEERS	  64
-#define PG_LINK_ACKS	  128
+#define PG_LINK_ACKS	  32
 #define PG_LINK_GATEWAYS  4
 
 /* An address has so many places among the peers. */
@@ -127,7 +128,7 @@ struct pg_link_table {
 	__u32 barred;
 	__u32 reserved;
 };
-PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 64 * 24 + 128 * 8 + 4 * 8 + 8);
+PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 64 * 24 + 32 * 24 + 4 * 8 + 8);
 
 /*
  * pg_link_counts (key: __u64 env_id) has of each Environment with links a struct pg_counters of
