@@ -22,6 +22,7 @@
 
 /* Connections, namespaces that are served, maps, members: what all Environments may need. */
 #define DESCRIPTORS 524288
+#define NICE	    (-10)
 
 /* A nameserver nearby has answered by then, and nobody else waits for long for one that is not. */
 #define NAMES_WAIT_MS 250
@@ -328,6 +329,9 @@ static int start(struct pg_agent *agent, struct pg_error *err)
 	int error, r;
 
 	raise_descriptors();
+	/* What a runtime has started is found before it begins on a busy host, too. Nice= of the
+	 * unit says the same. */
+	setpriority(PRIO_PROCESS, 0, NICE);
 	r = sd_event_new(&agent->loop);
 	if (r < 0)
 		return pg_fail_errno(err, r, "cannot make the loop");
