@@ -11,7 +11,7 @@
 
 /* Another Environment that lives in the namespace: its own from now on, without a moment between.
  */
-static int hand_over(struct pg_veth *veth, struct pg_home *home, struct pg_error *err)
+static int hand_over(struct pg_veth *veth, const struct pg_home *home, struct pg_error *err)
 {
 	struct pg_who who = home->links ? home->links->who : (struct pg_who){};
 	int error = pg_home_look_who(home, &who, err);
@@ -23,9 +23,7 @@ static int hand_over(struct pg_veth *veth, struct pg_home *home, struct pg_error
 	veth->shared = who.shared;
 	veth->targets = who.targets;
 	error = pg_links_file_write(veth->owner, err);
-	if (!error)
-		error = pg_veth_write(veth, err);
-	return error ? error : pg_links_look(home, err);
+	return error ? error : pg_veth_write(veth, err);
 }
 
 static int end_link(struct pg_veth *veth, struct pg_error *err)
@@ -34,10 +32,14 @@ static int end_link(struct pg_veth *veth, struct pg_error *err)
 	struct pg_home *home = pg_home_of(environment->host, veth->nsid, environment);
 	struct pg_error unused = {};
 
-	if (home && !hand_over(veth, home, &unused))
-		return 0;
-	veth->owner = environment;
-	return pg_veth_take_off(veth, err);
+	if (!home || hand_over(veth, home, &unused)) {
+		veth->owner = environment;
+		return pg_veth_take_off(veth, err);
+	}
+	/* It is guarded; what else the new owner has to know of it may be late. */
+	if (pg_links_look(home, &unused))
+		pg_host_warn(environment->host, "link", unused.text);
+	return 0;
 }
 
 static struct pg_veth *find_owned(const struct pg_environment *environment)
@@ -178,20 +180,29 @@ int pg_links_recall(struct pg_environment *environment, struct pg_error *err)
 	return error;
 }
 
+/* One that has gone meanwhile needs no filters. */
+static int renew(struct pg_host *host, unsigned int ifindex, struct pg_error *err)
+{
+	int error = pg_link_attach(host->kernel, ifindex, err);
+
+	if (!error || pg_veths_read_one(host->links, ifindex, NULL))
+		return error;
+	return pg_veth_find(host->links, ifindex) ? error : 0;
+}
+
 int pg_links_renew(struct pg_environment *environment, struct pg_error *err)
 {
-	struct pg_veth *veth;
-	bool any = false;
+	pg_autofree unsigned int *items = NULL;
+	size_t count = 0;
 	int error = pg_links_file_write(environment, err);
 
-	PG_VETH_FOREACH (environment->host->links, i, veth) {
-		if (error || veth->owner != environment)
-			continue;
-		error = pg_link_attach(environment->host->kernel, veth->ifindex, err);
-		any = true;
-	}
-	if (!error && any)
-		pg_step(PG_STEP_ADOPT_LINKED);
+	if (!error)
+		error = pg_links_file_read(environment->record_fd, &items, &count, err);
+	for (size_t i = 0; i < count && !error; i++)
+		error = renew(environment->host, items[i], err);
+	if (error || !count)
+		return error;
+	pg_step(PG_STEP_ADOPT_LINKED);
 	/* Who lives there, and what it leads to, is seen then. */
-	return error || !any ? error : pg_links_again(environment->host, 1, err);
+	return pg_links_again(environment->host, 1, err);
 }
