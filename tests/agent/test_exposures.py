@@ -160,6 +160,22 @@ class Exposures(AgentTest):
         made = self.assert_made(self.box(f"mkdir -p $R/x/e; mount --bind {self.root}/bin $R/x/e"))
         self.assertEqual(self.warned(made), set())
 
+    def test_what_hides(self):
+        """A process that is connected to a runtime, whose socket is not mounted any more; one whose
+        root directory is that of the host, which was mounted in it."""
+        with socket.socket(socket.AF_UNIX) as one:
+            one.connect(self.runtime.path)
+            self.assert_refused(self.box(pass_fds=(one.fileno(),)), "runtime_socket",
+                                text="connected to " + self.runtime.path)
+        cgroup = cgroups.make(self.name("root"))
+        process = self.start_in(cgroups.path_of(cgroup), "unshare", "--mount", "--ipc", "chroot",
+                                "/", "sh", "-c", "echo ready; exec sleep 1000",
+                                stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        reply = self.try_create(cgroup)
+        self.assertCode(reply, "exposure_refused")
+        self.assertIn("host_files", {one["id"] for one in reply["exposures"]})
+
     def test_cgroups(self):
         mount = cgroups.mount2()
         lines = f"mkdir -p $R/x/c; mount --bind {mount} $R/x/c"
@@ -214,6 +230,8 @@ class Exposures(AgentTest):
                 ("c", {"OCIRuntime": "kata"}, "sandbox_runtime", "kata"),
                 ("d", {"HostConfig": {**host, "Devices": [{"PathOnHost": "/dev/vhost-vsock"}]}},
                  "device_vhost", "/dev/vhost-vsock"),
+                ("m", {"Mounts": [{"Source": os.path.dirname(self.runtime.path), "RW": False}]},
+                 "runtime_socket", "was given"),
                 ("e", {"HostConfig": {**host, "Runtime": "runc", "Devices": []}}, None, "")):
             with self.subTest(more):
                 self.runtime.add_container(name, pid, **more)

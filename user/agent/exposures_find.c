@@ -107,6 +107,11 @@ static void inspect_container(struct pg_inspection *inspection,
 	pg_inspect_runtime(inspection, container->executor);
 	for (size_t i = 0; i < container->device_count; i++)
 		pg_inspect_device(inspection, container->devices[i]);
+	for (size_t i = 0; i < container->mount_count; i++)
+		pg_inspect_source(inspection, container->mounts[i].source,
+				  container->mounts[i].read_only);
+	/* First of all: who is inside may have made more processes than are looked at. */
+	pg_inspect_process(inspection, container->pid);
 	if (container->privileged)
 		pg_exposures_add(inspection->found, PG_EXPOSURE_PRIVILEGED, inspection->member,
 				 "%s is privileged: its root can leave it, and with it the policy",

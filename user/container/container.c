@@ -51,6 +51,8 @@ void pg_container_clear(struct pg_container *container)
 	free(container->executor);
 	for (size_t i = 0; i < container->device_count; i++)
 		free(container->devices[i]);
+	for (size_t i = 0; i < container->mount_count; i++)
+		free(container->mounts[i].source);
 	free(container->resolv_conf);
 	free(container->hosts);
 	free(container->project);

@@ -60,6 +60,8 @@ struct pg_runtimes {
 
 /* Devices that are asked for by name; what it has beyond them is seen in it. */
 #define PG_CONTAINER_DEVICES_MAX 32
+/* So it is with mounts. */
+#define PG_CONTAINER_MOUNTS_MAX	 64
 
 struct pg_container_network {
 	char *name;
@@ -74,6 +76,11 @@ struct pg_container_network {
 struct pg_container_proxy {
 	const char *variable; /* of the list of those that programs look at */
 	char *value;	      /* without user and password */
+};
+
+struct pg_container_mount {
+	char *source; /* a path of the host */
+	bool read_only;
 };
 
 struct pg_container_host {
@@ -92,6 +99,8 @@ struct pg_container {
 	char *executor;
 	char *devices[PG_CONTAINER_DEVICES_MAX]; /* of the host that it was given, as paths */
 	size_t device_count;
+	struct pg_container_mount mounts[PG_CONTAINER_MOUNTS_MAX]; /* of the host's files */
+	size_t mount_count;
 	/* "none", "host", "container:ID", the name of a network, or a runtime's own word for a
 	 * namespace with a network; NULL: not known. */
 	char *network_mode;

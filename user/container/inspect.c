@@ -237,6 +237,26 @@ int pg_container_read_devices(struct pg_container *container, const struct pg_js
 	return 0;
 }
 
+/* Docker's and Podman's; what is of a volume has a source of the runtime's own. */
+static int read_mounts(struct pg_container *container, const struct pg_json_value *array)
+{
+	if (!array || !pg_json_is_array(array))
+		return 0;
+	for (const struct pg_json_value *e = pg_json_first(array);
+	     e && container->mount_count < PG_CONTAINER_MOUNTS_MAX; e = pg_json_next(e)) {
+		struct pg_container_mount *mount = &container->mounts[container->mount_count];
+		const char *source = pg_container_text(e, "Source", NULL);
+
+		if (!source || *source != '/')
+			continue;
+		if (pg_container_copy(&mount->source, source) < 0)
+			return -ENOMEM;
+		mount->read_only = !pg_json_is_true(pg_json_member(e, "RW"));
+		container->mount_count++;
+	}
+	return 0;
+}
+
 static const char *label_of(const struct pg_json_value *labels, const char *name)
 {
 	static const char *const prefixes[] = {"com.docker.compose.", "io.podman.compose."};
@@ -310,6 +330,8 @@ int pg_container_read(const struct pg_json *json, struct pg_container *container
 		error = pg_container_read_proxies(container, find(root, "Config", "Env"));
 	if (!error)
 		error = read_extra_hosts(container, find(root, "HostConfig", "ExtraHosts"));
+	if (!error)
+		error = read_mounts(container, pg_json_member(root, "Mounts"));
 	if (!error)
 		error = pg_container_read_devices(container, find(root, "HostConfig", "Devices"),
 						  "PathOnHost");

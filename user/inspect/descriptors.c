@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 
 #include "base/file.h"
 #include "parts.h"
@@ -49,6 +50,27 @@ static bool read_socket(int fd, const struct stat *namespace, struct socket *ret
 	return true;
 }
 
+/* One that is connected to a runtime's, whether or not that is mounted any more. */
+static void look_at_peer(struct pg_inspection *inspection, int fd)
+{
+	const struct pg_host_places *places = inspection->places;
+	struct sockaddr_un peer = {0};
+	socklen_t size = sizeof(peer);
+	bool known;
+
+	if (getpeername(fd, (struct sockaddr *)&peer, &size) || peer.sun_path[0] != '/')
+		return;
+	peer.sun_path[sizeof(peer.sun_path) - 1] = '\0';
+	known = pg_is_runtime_socket(peer.sun_path);
+	for (size_t i = 0; places && i < places->count && !known; i++)
+		known = places->items[i].id == PG_EXPOSURE_RUNTIME_SOCKET &&
+			strcmp(places->items[i].path, peer.sun_path) == 0;
+	if (known)
+		pg_exposures_add(inspection->found, PG_EXPOSURE_RUNTIME_SOCKET, inspection->member,
+				 "a process of %s is connected to %s", inspection->name,
+				 peer.sun_path);
+}
+
 static const char *name_of(int domain)
 {
 	switch (domain) {
@@ -83,14 +105,16 @@ static void judge(struct pg_inspection *inspection, const struct socket *socket)
 				 inspection->name, name_of(socket->domain));
 }
 
-static void look_at(struct pg_inspection *inspection, const struct stat *namespace, int pid_fd,
-		    int number)
+static void look_at(struct pg_inspection *inspection, const struct pg_process *process,
+		    const struct stat *namespace, int pid_fd, int number)
 {
 	pg_autoclose int fd = get_descriptor(pid_fd, number);
 	struct socket socket;
 
 	if (fd >= 0 && read_socket(fd, namespace, &socket)) {
 		judge(inspection, &socket);
+		if (socket.domain == AF_UNIX && !process->of_host)
+			look_at_peer(inspection, fd);
 	} else if (fd >= 0 || (errno != EBADF && errno != ESRCH)) {
 		pg_exposures_add(inspection->found, PG_EXPOSURE_NOT_INSPECTED, inspection->member,
 				 "a socket of %s cannot be told", inspection->name);
@@ -122,7 +146,7 @@ void pg_inspect_descriptors(struct pg_inspection *inspection, const struct pg_pr
 		    !is_socket(dir_fd, entry->d_name))
 			continue;
 		if (inspection->descriptors++ < PG_INSPECT_DESCRIPTORS_MAX) {
-			look_at(inspection, &namespace, pid_fd,
+			look_at(inspection, process, &namespace, pid_fd,
 				(int)strtol(entry->d_name, NULL, 10));
 			continue;
 		}

@@ -95,6 +95,22 @@ static bool same_root(int proc_fd, const char *other_process)
 	       own.stx_dev_minor == other.stx_dev_minor;
 }
 
+/* A service may have mounts of its own and the host's root directory. So may a container that was
+ * given the host's files and changed its root to them, but not the namespaces as well. */
+static bool is_of_host(int proc_fd)
+{
+	static const char *const namespaces[] = {"pid", "ipc", "cgroup"};
+
+	if (!same_root(proc_fd, "1") && !same_root(proc_fd, "self"))
+		return false;
+	if (pg_same_namespace(proc_fd, "mnt", "1") || pg_same_namespace(proc_fd, "mnt", "self"))
+		return true;
+	for (size_t i = 0; i < PG_ARRAY_SIZE(namespaces); i++)
+		if (!pg_same_namespace(proc_fd, namespaces[i], "1"))
+			return false;
+	return true;
+}
+
 static void close_process(struct pg_process *process)
 {
 	pg_close_fd(&process->proc_fd);
@@ -119,7 +135,7 @@ static int open_process(pid_t pid, struct pg_process *process)
 	process->uid = effective_uid(process->status);
 	process->capabilities = capabilities_of(process->status);
 	process->own_user = pg_same_namespace(process->proc_fd, "user", "self");
-	process->of_host = same_root(process->proc_fd, "1") || same_root(process->proc_fd, "self");
+	process->of_host = is_of_host(process->proc_fd);
 	return 0;
 }
 

@@ -76,3 +76,5 @@ void pg_inspect_vsock(struct pg_inspection *inspection);
 /* What a runtime says of a container. */
 void pg_inspect_runtime(struct pg_inspection *inspection, const char *runtime);
 void pg_inspect_device(struct pg_inspection *inspection, const char *path);
+/* A file or directory of the host that was mounted into it. */
+void pg_inspect_source(struct pg_inspection *inspection, const char *path, bool read_only);

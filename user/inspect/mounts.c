@@ -115,7 +115,7 @@ static bool ends_with(const char *path, const char *end)
 	       strcmp(path + length - wanted, end) == 0;
 }
 
-static bool is_runtime_socket(const char *path)
+bool pg_is_runtime_socket(const char *path)
 {
 	for (size_t i = 0; i < PG_ARRAY_SIZE(runtime_sockets); i++)
 		if (ends_with(path, runtime_sockets[i]))
@@ -132,7 +132,7 @@ static bool looks_like_a_socket(const char *path)
 
 static void look_at_sockets(struct pg_inspection *inspection, const struct pg_mount *mount)
 {
-	if (is_runtime_socket(mount->root) || is_runtime_socket(mount->point))
+	if (pg_is_runtime_socket(mount->root) || pg_is_runtime_socket(mount->point))
 		pg_exposures_add(inspection->found, PG_EXPOSURE_RUNTIME_SOCKET, inspection->member,
 				 "%s has the host's %s, mounted at %s", inspection->name,
 				 mount->root, mount->point);
@@ -140,6 +140,27 @@ static void look_at_sockets(struct pg_inspection *inspection, const struct pg_mo
 		pg_exposures_add(inspection->found, PG_EXPOSURE_HOST_SOCKET, inspection->member,
 				 "%s has the host's socket %s, mounted at %s", inspection->name,
 				 mount->root, mount->point);
+}
+
+void pg_inspect_source(struct pg_inspection *inspection, const char *path, bool read_only)
+{
+	const struct pg_host_places *places = inspection->places;
+	enum pg_exposure_id id;
+
+	for (size_t i = 0; places && i < places->count; i++) {
+		id = places->items[i].id;
+		if (!pg_path_is_within(places->items[i].path, path) ||
+		    (id == PG_EXPOSURE_HOST_FILES && read_only) ||
+		    pg_exposures_have(inspection->found, id, inspection->member))
+			continue;
+		pg_exposures_add(inspection->found, id, inspection->member,
+				 "%s was given the host's %s, with %s", inspection->name, path,
+				 places->items[i].path);
+	}
+	if (pg_is_runtime_socket(path) &&
+	    !pg_exposures_have(inspection->found, PG_EXPOSURE_RUNTIME_SOCKET, inspection->member))
+		pg_exposures_add(inspection->found, PG_EXPOSURE_RUNTIME_SOCKET, inspection->member,
+				 "%s was given the host's %s", inspection->name, path);
 }
 
 /* Whether path is above the one that the process is confined by. Both are as this process sees

@@ -30,5 +30,8 @@ bool pg_devices_allow(const char *list, bool block, unsigned int major, unsigned
 /* Whether both name the same namespace; in doubt they do not. */
 bool pg_same_namespace(int proc_fd, const char *name, const char *other_process);
 
+/* By its name. */
+bool pg_is_runtime_socket(const char *path);
+
 /* Whether path is the directory or in it. */
 bool pg_path_is_within(const char *path, const char *directory);

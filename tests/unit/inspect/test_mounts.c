@@ -182,6 +182,30 @@ Test(mounts, of_one_kind_only_some_are_told)
 	cr_expect_eq(found.count, PG_EXPOSURE_TEXTS_MAX);
 }
 
+Test(mounts, sources)
+{
+	pg_autoexposures struct pg_exposure_list found = {0};
+	pg_autohostplaces struct pg_host_places host = {0};
+	struct pg_inspection inspection = {.name = "the container c1",
+					   .places = &host,
+					   .found = &found};
+
+	cr_assert_eq(pg_host_places_find(HOST, places, PG_ARRAY_SIZE(places), &host), 0);
+	pg_inspect_source(&inspection, "/home/me", false);
+	pg_inspect_source(&inspection, "/etc", true);
+	cr_expect_eq(found.count, 0);
+	pg_inspect_source(&inspection, "/etc", false);
+	cr_assert_eq(found.count, 1);
+	cr_expect_eq(found.items[0].id, PG_EXPOSURE_HOST_FILES);
+	pg_inspect_source(&inspection, "/run", true);
+	cr_assert_eq(found.count, 2);
+	cr_expect_eq(found.items[1].id, PG_EXPOSURE_RUNTIME_SOCKET);
+	pg_exposures_clear(&found);
+	pg_inspect_source(&inspection, "/user/podman/podman.sock", true);
+	cr_assert_eq(found.count, 1);
+	cr_expect_eq(found.items[0].id, PG_EXPOSURE_RUNTIME_SOCKET);
+}
+
 Test(mounts, paths)
 {
 	cr_expect(pg_path_is_within("/a", "/"));
