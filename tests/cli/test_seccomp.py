@@ -14,6 +14,8 @@ from cli import main, phasegate
 FAMILIES = {1: "unix", 2: "inet", 10: "inet6", 16: "netlink"}
 DENIED = ("bpf", "io_uring_setup", "io_uring_enter", "io_uring_register", "request_key",
           "socketcall")
+# Of AF_INET the kernel takes it for AF_PACKET.
+SOCK_PACKET = 10
 TOUCHED = {*DENIED, "socket", "socketpair"}
 CAPABILITIES = (frozenset(), frozenset({"CAP_SYS_ADMIN", "CAP_AUDIT_WRITE", "CAP_BPF"}))
 INSTALLED = "/usr/share/containers/seccomp.json"
@@ -55,6 +57,11 @@ BASES = {
                             rule(ALLOW, "socketpair", args=[argument(0, "MASKED_EQ", 0xFE, 0)])),
     "alternatives": denying(rule(ALLOW, "socket", args=[
         argument(0, "EQ", 1), argument(0, "EQ", 40), argument(2, "EQ", 9)])),
+    "few types": denying(rule(ALLOW, "socket", args=[argument(0, "EQ", 2), argument(1, "EQ", 1)]),
+                         rule(ALLOW, "socket", args=[argument(0, "EQ", 10),
+                                                     argument(1, "NE", 3)])),
+    "denied types": allowing(rule(ERRNO, "socket", args=[argument(0, "EQ", 2),
+                                                         argument(1, "EQ", 3)], errnoRet=1)),
     "old names": denying({"name": "socket", "action": ALLOW, "args": None},
                          {"name": "read", "action": ALLOW}),
     "all but some": allowing(rule(ERRNO, "mount", errnoRet=1)),
@@ -78,13 +85,14 @@ class Seccomp(unittest.TestCase):
         calls = {name for profile in profiles for one in profile.get("syscalls") or []
                  for name in verdict.names(one)} | TOUCHED | {"getpid"}
         for call in sorted(calls):
-            firsts, thirds = (0,), (0,)
+            firsts, seconds, thirds = (0,), (1,), (0,)
             if call in ("socket", "socketpair"):
-                firsts, thirds = (*range(48), 255), (0, 9)
+                firsts, thirds = (*range(20), 38, 40, 44, 45, 255), (0, 9)
+                seconds = (1, 3 | 0x80800, SOCK_PACKET, SOCK_PACKET | 0x80800)
             elif call in TOUCHED:
                 firsts = (0, 1, 5)
-            for first, third in itertools.product(firsts, thirds):
-                yield call, (first, 1, third, 0, 0, 0)
+            for first, second, third in itertools.product(firsts, seconds, thirds):
+                yield call, (first, second, third, 0, 0, 0)
 
     def assert_restricted(self, base, made):
         for capabilities in CAPABILITIES:
@@ -97,7 +105,8 @@ class Seccomp(unittest.TestCase):
                     self.assertTrue(verdict.permits(base, call, arguments, capabilities), about)
                 if call not in TOUCHED:
                     self.assertEqual(after, before, about)
-                elif call in DENIED or arguments[0] not in FAMILIES:
+                elif call in DENIED or arguments[0] not in FAMILIES or \
+                        arguments[0] == 2 and arguments[1] & 0xF == SOCK_PACKET:
                     self.assertFalse(permitted, about)
                 else:
                     self.assertEqual(after, before, about)
@@ -173,6 +182,8 @@ class Seccomp(unittest.TestCase):
                                rule(ALLOW, "a", args=[{"index": 0, "op": "EQ"}]))),
                            (json.dumps(denying(rule(ALLOW, "a", args=[
                                argument(1, "EQ", 2 ** 64 - 1)]))).encode(), "exactly"),
+                           (json.dumps(denying(rule(ALLOW, "socket", args=[
+                               argument(1, "NE", 3)]))).encode(), "types"),
                            (json.dumps(denying(architectures=["SCMP_ARCH_S390X"])).encode(),
                             "x86-64")):
             with self.subTest(text=text):

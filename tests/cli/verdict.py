@@ -13,6 +13,20 @@ def names(rule):
     return [rule["name"]] if rule.get("name") else rule.get("names", [])
 
 
+# By profile, which is kept so that no other gets its id: the rules of each call.
+_indices = {}
+
+
+def _rules(profile, call):
+    if id(profile) not in _indices:
+        index = {}
+        for rule in profile.get("syscalls") or []:
+            for name in names(rule):
+                index.setdefault(name, []).append(rule)
+        _indices[id(profile)] = profile, index
+    return _indices[id(profile)][1].get(call, [])
+
+
 def _holds(condition, arguments):
     value, argument = condition["value"], arguments[condition["index"]]
     if condition["op"] == "SCMP_CMP_MASKED_EQ":
@@ -34,8 +48,8 @@ def _matches(rule, arguments, capabilities):
 
 def verdicts(profile, call, arguments, capabilities=frozenset()):
     """The actions of all rules that match; that of the profile if there is none."""
-    found = {(rule["action"], rule.get("errnoRet")) for rule in profile.get("syscalls") or []
-             if call in names(rule) and _matches(rule, arguments, capabilities)}
+    found = {(rule["action"], rule.get("errnoRet")) for rule in _rules(profile, call)
+             if _matches(rule, arguments, capabilities)}
     return found or {(profile["defaultAction"], profile.get("defaultErrnoRet"))}
 
 

@@ -17,11 +17,12 @@ static const struct {
 	const char *name;
 	int family, type, protocol;
 } sockets[] = {
-	{"unix", AF_UNIX, SOCK_STREAM, 0},   {"inet", AF_INET, SOCK_STREAM, 0},
-	{"inet6", AF_INET6, SOCK_DGRAM, 0},  {"netlink", AF_NETLINK, SOCK_RAW, NETLINK_ROUTE},
-	{"packet", AF_PACKET, SOCK_RAW, 0},  {"packet-dgram", AF_PACKET, SOCK_DGRAM, 0},
-	{"vsock", AF_VSOCK, SOCK_STREAM, 0}, {"xdp", 44, SOCK_RAW, 0},
-	{"alg", 38, SOCK_SEQPACKET, 0},	     {"raw", AF_INET, SOCK_RAW, IPPROTO_ICMP},
+	{"unix", AF_UNIX, SOCK_STREAM, 0},	  {"inet", AF_INET, SOCK_STREAM, 0},
+	{"inet6", AF_INET6, SOCK_DGRAM, 0},	  {"netlink", AF_NETLINK, SOCK_RAW, NETLINK_ROUTE},
+	{"packet", AF_PACKET, SOCK_RAW, 0},	  {"packet-dgram", AF_PACKET, SOCK_DGRAM, 0},
+	{"vsock", AF_VSOCK, SOCK_STREAM, 0},	  {"xdp", 44, SOCK_RAW, 0},
+	{"alg", 38, SOCK_SEQPACKET, 0},		  {"raw", AF_INET, SOCK_RAW, IPPROTO_ICMP},
+	{"sock-packet", AF_INET, SOCK_PACKET, 0},
 };
 
 static const struct {

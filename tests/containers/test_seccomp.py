@@ -23,7 +23,8 @@ INSTALLED = "/usr/share/containers/seccomp.json"
 SIGSYS = 31
 SOCKETS = ("unix", "inet", "inet6", "netlink", "raw")
 REFUSED = {"packet": "EAFNOSUPPORT", "packet-dgram": "EAFNOSUPPORT", "vsock": "EAFNOSUPPORT",
-           "xdp": "EAFNOSUPPORT", "alg": "EAFNOSUPPORT", "bpf": "EPERM",
+           "xdp": "EAFNOSUPPORT", "alg": "EAFNOSUPPORT", "sock-packet": "EAFNOSUPPORT",
+           "bpf": "EPERM",
            "io_uring_setup": "EPERM", "io_uring_enter": "EPERM", "io_uring_register": "EPERM",
            "request_key": "EPERM"}
 

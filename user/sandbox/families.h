@@ -17,6 +17,13 @@
 /* The kernel itself refuses families from AF_MAX on, which grows slowly. */
 #define PG_FAMILY_BITS 8
 
+/*
+ * The kernel takes AF_INET with this type for AF_PACKET, whatever flags are in the type. All types
+ * that there are but this one have no bit of PG_TYPE_HIGH.
+ */
+#define PG_TYPE_MASK 0xfULL
+#define PG_TYPE_HIGH 0x8ULL
+
 /* All other families as few blocks: those that have value in the bits of mask. */
 struct pg_family_block {
 	uint64_t mask, value;

@@ -193,7 +193,7 @@ static int add_copy(cJSON *rules, const cJSON *rule, cJSON *names, cJSON *condit
 	return add_owned(rules, copy, names, conditions, err);
 }
 
-static bool add_condition(cJSON *conditions, uint64_t mask, uint64_t value)
+static bool add_condition(cJSON *conditions, unsigned int index, uint64_t mask, uint64_t value)
 {
 	cJSON *condition = cJSON_CreateObject();
 
@@ -201,7 +201,7 @@ static bool add_condition(cJSON *conditions, uint64_t mask, uint64_t value)
 		cJSON_Delete(condition);
 		return false;
 	}
-	return cJSON_AddNumberToObject(condition, "index", 0) &&
+	return cJSON_AddNumberToObject(condition, "index", index) &&
 	       cJSON_AddNumberToObject(condition, "value", (double)mask) &&
 	       cJSON_AddNumberToObject(condition, "valueTwo", (double)value) &&
 	       cJSON_AddStringToObject(condition, "op", "SCMP_CMP_MASKED_EQ");
@@ -225,20 +225,44 @@ static bool add_other(cJSON *conditions, const cJSON *condition, uint64_t family
 	return false;
 }
 
-/* All conditions of the rule, or only one. */
+/* A condition on the type that SOCK_PACKET does not meet, whatever flags are with it. */
+static bool is_no_sock_packet(const cJSON *condition)
+{
+	const uint64_t value = number_of(condition, "value");
+
+	if (comparison_of(condition)->holds == holds_eq)
+		return (value & PG_TYPE_MASK) != SOCK_PACKET;
+	return comparison_of(condition)->holds == holds_masked &&
+	       ((SOCK_PACKET ^ number_of(condition, "valueTwo")) & value & PG_TYPE_MASK);
+}
+
+/*
+ * All conditions of the rule, or only one. What allows AF_INET needs one on the type; runtimes
+ * would take a second one for an alternative.
+ */
 static int allow_family(cJSON *rules, const cJSON *rule, const char *call, const cJSON *only,
 			uint64_t family, struct pg_error *err)
 {
 	const cJSON *all = cJSON_GetObjectItemCaseSensitive(rule, "args");
 	cJSON *conditions = cJSON_CreateArray();
-	bool done = conditions && add_condition(conditions, PG_FAMILY_MASK, family);
-	bool never = false;
+	bool done = conditions && add_condition(conditions, 0, PG_FAMILY_MASK, family);
+	bool never = false, typed = family != AF_INET || !permits(action_of(rule)), unfit = false;
 
-	for (const cJSON *one = all ? all->child : NULL; done && one; one = one->next)
-		if (!only || one == only)
-			done = add_other(conditions, one, family, &never);
-	if (!done || never) {
+	for (const cJSON *one = all ? all->child : NULL; done && one; one = one->next) {
+		if (only && one != only)
+			continue;
+		done = add_other(conditions, one, family, &never);
+		if (typed || number_of(one, "index") != 1)
+			continue;
+		typed = true;
+		unfit = !is_no_sock_packet(one);
+	}
+	if (!typed)
+		done = done && add_condition(conditions, 1, PG_TYPE_HIGH, 0);
+	if (!done || never || unfit) {
 		cJSON_Delete(conditions);
+		if (done && !never)
+			return pg_fail(err, -EINVAL, "its types of AF_INET sockets cannot be kept");
 		return done ? 0 : no_memory(err);
 	}
 	return add_copy(rules, rule, cJSON_CreateStringArray(&call, 1), conditions, err);
@@ -388,6 +412,19 @@ static int add_denial(cJSON *rules, const cJSON *base, const char *const *calls,
 	return done ? 0 : no_memory(err);
 }
 
+static int deny_sock_packet(cJSON *rules, const cJSON *base, struct pg_error *err)
+{
+	cJSON *conditions = cJSON_CreateArray();
+
+	if (!conditions || !add_condition(conditions, 0, PG_FAMILY_MASK, AF_INET) ||
+	    !add_condition(conditions, 1, PG_TYPE_MASK, SOCK_PACKET)) {
+		cJSON_Delete(conditions);
+		return no_memory(err);
+	}
+	return add_denial(rules, base, makers, PG_ARRAY_SIZE(makers), conditions, EAFNOSUPPORT,
+			  err);
+}
+
 int pg_profile_deny(cJSON *rules, const cJSON *base, struct pg_error *err)
 {
 	struct pg_family_block blocks[PG_FAMILY_BLOCKS_MAX];
@@ -398,12 +435,12 @@ int pg_profile_deny(cJSON *rules, const cJSON *base, struct pg_error *err)
 	for (unsigned int i = 0; !error && i < count; i++) {
 		cJSON *conditions = cJSON_CreateArray();
 
-		if (!conditions || !add_condition(conditions, blocks[i].mask, blocks[i].value)) {
+		if (!conditions || !add_condition(conditions, 0, blocks[i].mask, blocks[i].value)) {
 			cJSON_Delete(conditions);
 			return no_memory(err);
 		}
 		error = add_denial(rules, base, makers, PG_ARRAY_SIZE(makers), conditions,
 				   EAFNOSUPPORT, err);
 	}
-	return error;
+	return error ? error : deny_sock_packet(rules, base, err);
 }

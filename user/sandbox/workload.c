@@ -23,7 +23,11 @@ static int deny_families(scmp_filter_ctx filter, int call)
 		error = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), call, 1,
 					 SCMP_A0(SCMP_CMP_MASKED_EQ, blocks[i].mask,
 						 blocks[i].value));
-	return error;
+	if (error)
+		return error;
+	return seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), call, 2,
+				SCMP_A0(SCMP_CMP_MASKED_EQ, PG_FAMILY_MASK, AF_INET),
+				SCMP_A1(SCMP_CMP_MASKED_EQ, PG_TYPE_MASK, SOCK_PACKET));
 }
 
 static const int denied[] = {

@@ -208,10 +208,21 @@ Test(workload, capabilities)
 	cr_assert_eq(confined(NULL, check_capabilities), 0);
 }
 
+/* Of AF_INET by name, and AF_PACKET in fact: the kernel takes it for that. */
+static bool makes_sock_packet(long flags)
+{
+	const long fd = syscall(SYS_socket, AF_INET, SOCK_PACKET | flags, htons(3));
+
+	if (fd >= 0)
+		close((int)fd);
+	return fd >= 0;
+}
+
 static int check_kept(void)
 {
 	CHECK(has(CAP_NET_RAW) && has(CAP_NET_ADMIN));
 	CHECK(makes(AF_PACKET, SOCK_RAW) && makes(AF_INET, SOCK_RAW));
+	CHECK(makes_sock_packet(0));
 	CHECK(!is_refused(SYS_request_key, EPERM));
 	return 0;
 }
@@ -227,6 +238,9 @@ Test(workload, kept)
 
 static int check_one_kept(void)
 {
+	CHECK(!makes_sock_packet(0) && errno == EAFNOSUPPORT);
+	CHECK(!makes_sock_packet(SOCK_CLOEXEC | SOCK_NONBLOCK) && errno == EAFNOSUPPORT);
+	CHECK(!makes_sock_packet(0xdeadL << 32) && errno == EAFNOSUPPORT);
 	CHECK(has(CAP_NET_RAW) && !has(CAP_NET_ADMIN));
 	CHECK(!makes(AF_PACKET, SOCK_RAW) && makes(AF_INET, SOCK_RAW));
 	return 0;
