@@ -86,14 +86,16 @@ int in_child(vector_fn function, const struct attempt *attempt);
 
 /* Packets: packets.c. */
 
-#define PORT	  7000
-#define ROOM	  1500
-#define SOURCE	  40123
-#define IP4_SIZE  20
-#define IP6_SIZE  40
-#define UDP_SIZE  8
-#define TCP_SIZE  20
-#define ICMP_SIZE 8
+#define PORT	     7000
+#define ROOM	     1500
+#define SOURCE	     40123
+#define IP4_SIZE     20
+#define IP6_SIZE     40
+#define UDP_SIZE     8
+#define TCP_SIZE     20
+#define ICMP_SIZE    8
+/* Of the segments of put_tcp(). */
+#define FIRST_NUMBER 0x70676164
 
 /* A header of the family, with what follows already there behind room for it; returns the size of
  * all. Source and destination may be of any port. */
@@ -105,9 +107,14 @@ size_t put_udp(uint8_t *packet, const union any *from, const union any *to, uint
 /* TCP with the token as payload if there is one. */
 size_t put_tcp(uint8_t *packet, const union any *from, const union any *to, uint16_t port,
 	       uint8_t flags, const char *token);
-/* The ACK that follows such a SYN, of the other end's number. */
-size_t put_segment(uint8_t *packet, const union any *from, const union any *to, uint16_t port,
-		   uint32_t number);
+struct segment {
+	uint16_t source, port;
+	uint32_t number, acknowledged;
+	uint8_t flags;
+	const char *token;
+};
+size_t put_segment(uint8_t *packet, const union any *from, const union any *to,
+		   const struct segment *segment);
 size_t put_echo(uint8_t *packet, const union any *from, const union any *to, const char *token);
 size_t header_size(const union any *address);
 /* An Ethernet header to the gateway; returns its size. */

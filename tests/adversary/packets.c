@@ -96,38 +96,37 @@ size_t put_udp(uint8_t *packet, const union any *from, const union any *to, uint
 	return put_ip(packet, from, to, IPPROTO_UDP, size);
 }
 
-static size_t put_numbered(uint8_t *packet, const union any *from, const union any *to,
-			   uint16_t port, uint8_t flags, const char *token, const uint8_t *numbers)
+size_t put_segment(uint8_t *packet, const union any *from, const union any *to,
+		   const struct segment *segment)
 {
-	size_t head = header_size(to), size = TCP_SIZE + (token ? strlen(token) : 0);
+	size_t head = header_size(to), length = segment->token ? strlen(segment->token) : 0;
+	uint8_t *tcp = packet + head;
 
-	memset(packet + head, 0, TCP_SIZE);
-	put16(packet + head, SOURCE);
-	put16(packet + head + 2, port);
-	memcpy(packet + head + 4, numbers, 8);
-	packet[head + 12] = 5 << 4;
-	packet[head + 13] = flags;
-	put16(packet + head + 14, 1024);
-	if (token)
-		memcpy(packet + head + TCP_SIZE, token, strlen(token));
-	put_checksum(packet, from, to, IPPROTO_TCP, size, 16);
-	return put_ip(packet, from, to, IPPROTO_TCP, size);
+	memset(tcp, 0, TCP_SIZE);
+	put16(tcp, segment->source);
+	put16(tcp + 2, segment->port);
+	put16(tcp + 4, segment->number >> 16);
+	put16(tcp + 6, segment->number);
+	put16(tcp + 8, segment->acknowledged >> 16);
+	put16(tcp + 10, segment->acknowledged);
+	tcp[12] = 5 << 4;
+	tcp[13] = segment->flags;
+	put16(tcp + 14, 1024);
+	memcpy(tcp + TCP_SIZE, segment->token ?: "", length);
+	put_checksum(packet, from, to, IPPROTO_TCP, TCP_SIZE + length, 16);
+	return put_ip(packet, from, to, IPPROTO_TCP, TCP_SIZE + length);
 }
 
 size_t put_tcp(uint8_t *packet, const union any *from, const union any *to, uint16_t port,
 	       uint8_t flags, const char *token)
 {
-	return put_numbered(packet, from, to, port, flags, token, (const uint8_t *)"pgad\0\0\0");
-}
+	const struct segment segment = {.source = SOURCE,
+					.port = port,
+					.flags = flags,
+					.number = FIRST_NUMBER,
+					.token = token};
 
-size_t put_segment(uint8_t *packet, const union any *from, const union any *to, uint16_t port,
-		   uint32_t number)
-{
-	uint8_t numbers[8] = "pgae";
-
-	put16(numbers + 4, number >> 16);
-	put16(numbers + 6, number);
-	return put_numbered(packet, from, to, port, 16, NULL, numbers);
+	return put_segment(packet, from, to, &segment);
 }
 
 size_t put_echo(uint8_t *packet, const union any *from, const union any *to, const char *token)

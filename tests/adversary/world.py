@@ -25,6 +25,7 @@ NETWORK4, NETWORK6 = "172.30", "fd00:30"
 HOST4, HOST6 = f"{NETWORK4}.0.1", f"{NETWORK6}::1"
 UNIX_NAME = "\0phasegate-adversary"
 VSOCK_ANY = 0xffffffff
+IPV6_FREEBIND = 78
 
 
 class Servers:
@@ -54,6 +55,7 @@ class Servers:
             one.listen(256)
             self._add(one, self._accept)
             one = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind(("::", port))
             self._add(one, self._read)
 
@@ -163,6 +165,20 @@ class World:
                      f"addr add {addresses['own6']}/32 dev eth0 nodad",
                      f"route add default via {HOST4}", f"route add default via {HOST6}")
         return addresses
+
+    def send_from(self, address, to, port):
+        """A datagram of a server's, from PORT."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+
+        def send():
+            with socket.socket(family, socket.SOCK_DGRAM) as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    one.setsockopt(socket.IPPROTO_IPV6, IPV6_FREEBIND, 1)
+                one.bind((address, PORT))
+                one.sendto(b"answer", (to, port))
+
+        self.lab.server.call(send)
 
     def namespace(self):
         made = Namespace()

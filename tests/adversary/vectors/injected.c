@@ -57,9 +57,9 @@ VECTOR(reflected_syn)
 		      put_tcp(packet, &attempt->target, &attempt->own, 6998, SYN, NULL));
 }
 
-static int listen_here(const struct attempt *attempt)
+static int listen_here(const struct attempt *attempt, uint16_t port)
 {
-	union any here = with_port(&attempt->own, LISTEN_PORT);
+	union any here = with_port(&attempt->own, port);
 	int fd = bound_socket(&here, SOCK_STREAM, 0);
 
 	return fd < 0 ? fd : listen(fd, 8) ? -errno : fd;
@@ -68,7 +68,7 @@ static int listen_here(const struct attempt *attempt)
 /* The SYN-ACK is a listener's, and its numbers are the application's choice. */
 VECTOR(reflected_syn_to_listener)
 {
-	int listener = listen_here(attempt);
+	int listener = listen_here(attempt, LISTEN_PORT);
 	uint8_t packet[ROOM];
 
 	if (listener < 0)
@@ -98,30 +98,122 @@ static int watch_answer(int sniffer, const struct attempt *attempt, uint32_t *re
 	return -ETIMEDOUT;
 }
 
-/* A whole connection "from" the target, accepted here: what is sent on it is an answer. */
-VECTOR(reflected_connection)
+typedef int (*between_fn)(const struct attempt *attempt, uint32_t number);
+
+/* A whole connection "from" the target, accepted here: what is sent on it is an answer. between:
+ * what is done when the number of the SYN-ACK is known. */
+static int connection_in(const struct attempt *attempt, uint16_t port, between_fn between)
 {
-	int listener = listen_here(attempt), result, accepted;
+	int listener = listen_here(attempt, port), result, accepted;
 	int sniffer = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL));
 	struct pollfd poller = {.fd = listener, .events = POLLIN};
+	struct segment last = {.source = SOURCE,
+			       .port = port,
+			       .number = FIRST_NUMBER + 1,
+			       .flags = ACK};
 	uint8_t packet[ROOM];
 	uint32_t number;
 
 	if (listener < 0 || sniffer < 0)
 		return -errno;
 	result = inject(attempt, packet,
-			put_tcp(packet, &attempt->target, &attempt->own, LISTEN_PORT, SYN, NULL));
+			put_tcp(packet, &attempt->target, &attempt->own, port, SYN, NULL));
 	result = result ?: watch_answer(sniffer, attempt, &number);
+	if (!result && between)
+		result = between(attempt, number);
 	if (result)
 		return result;
+	last.acknowledged = number + 1;
 	result = inject(attempt, packet,
-			put_segment(packet, &attempt->target, &attempt->own, LISTEN_PORT,
-				    number + 1));
+			put_segment(packet, &attempt->target, &attempt->own, &last));
 	if (result || poll(&poller, 1, PATIENCE_MS) != 1)
 		return result ?: -ETIMEDOUT;
 	accepted = accept(listener, NULL, NULL);
 	return accepted < 0 ? -errno
 			    : sent(send(accepted, attempt->token, strlen(attempt->token), 0));
+}
+
+VECTOR(reflected_connection)
+{
+	return connection_in(attempt, LISTEN_PORT, NULL);
+}
+
+/* The hash of pg_link_hash() in bpf/link_table.bpf.h, and what gives it for another address. */
+#define ODD	0x9e3779b1U
+#define INVERSE 0xe8b2f51U
+
+static void words_of(const union any *address, uint32_t *words)
+{
+	union any mapped = {0};
+	size_t size;
+	const void *bytes = bytes_of(address, &size);
+
+	mapped.in6.sin6_addr.s6_addr[10] = mapped.in6.sin6_addr.s6_addr[11] = 0xff;
+	memcpy(size == 4 ? mapped.in6.sin6_addr.s6_addr + 12 : mapped.in6.sin6_addr.s6_addr, bytes,
+	       size);
+	memcpy(words, &mapped.in6.sin6_addr, 16);
+}
+
+static uint32_t hash_of(const uint32_t *words, uint32_t hash)
+{
+	hash = (hash ^ words[0]) * ODD;
+	for (int i = 1; i < 4; i++)
+		hash = (hash ^ words[i] ^ hash >> 15) * ODD;
+	return hash ^ hash >> 16;
+}
+
+static uint32_t unhash(const uint32_t *words, uint32_t hash)
+{
+	hash ^= hash >> 16;
+	for (int i = 3; i > 0; i--) {
+		hash = hash * INVERSE ^ words[i];
+		hash ^= hash >> 15 ^ hash >> 30;
+	}
+	return hash * INVERSE ^ words[0];
+}
+
+/* Ports of a packet to A, and of one from the target to port, of which the hash is the same. */
+static struct segment ports_alike;
+
+static uint16_t find_ports(const struct attempt *attempt)
+{
+	uint32_t allowed[4], target[4], both, found;
+
+	words_of(&attempt->allowed, allowed);
+	words_of(&attempt->target, target);
+	for (uint32_t ports = 0x20000001; ports; ports++) {
+		both = htons((uint16_t)(ports >> 16)) << 16 | htons((uint16_t)ports);
+		found = unhash(target, hash_of(allowed, both));
+		if (ntohs((uint16_t)found) != SOURCE || ntohs((uint16_t)(found >> 16)) < 1024)
+			continue;
+		ports_alike = (struct segment){.source = (uint16_t)(ports >> 16),
+					       .port = (uint16_t)ports,
+					       .flags = SYN};
+		return ntohs((uint16_t)(found >> 16));
+	}
+	return 0;
+}
+
+/* A is asked for something that it refuses: its answer acknowledges the number. */
+static int ask_allowed(const struct attempt *attempt, uint32_t number)
+{
+	uint8_t packet[ROOM];
+	int result;
+
+	ports_alike.number = number;
+	result = send_packet(packet,
+			     put_segment(packet, &attempt->own, &attempt->allowed, &ports_alike),
+			     &attempt->allowed);
+	usleep(20000);
+	return result == -EPERM ? 0 : result;
+}
+
+/* A's answer is taken for what completes that connection, if only a hash is compared. */
+VECTOR(reflected_collision)
+{
+	uint16_t port = find_ports(attempt);
+
+	return connection_in(attempt, port, ask_allowed);
 }
 
 /* What goes to lo comes in by the container's device (NET_ADMIN). */

@@ -193,3 +193,14 @@ VECTOR(packet_to_station)
 	memcpy(frame, attempt->made_mac, 6);
 	return send_frame(DEVICE, frame, size);
 }
+
+/* As before Linux 2.2: asked for as AF_INET, it becomes a packet socket. */
+VECTOR(packet_old)
+{
+	struct sockaddr to = {.sa_family = AF_PACKET, .sa_data = DEVICE};
+	uint8_t frame[ROOM];
+	size_t size = udp_frame(frame, attempt, &attempt->target);
+	int fd = socket(AF_INET, SOCK_PACKET, htons(ETH_P_ALL));
+
+	return fd < 0 ? -errno : sent(sendto(fd, frame, size, 0, &to, sizeof(to)));
+}

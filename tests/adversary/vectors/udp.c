@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/udp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -180,4 +181,17 @@ VECTOR(ipv6_of_nat64)
 VECTOR(ipv6_compatible)
 {
 	return embedded(attempt, "::%s");
+}
+
+/* From the port of packets that were built by hand, when whoever got them has answered. */
+VECTOR(udp_from_port)
+{
+	union any from = with_port(&attempt->own, SOURCE);
+	int fd = bound_socket(&from, SOCK_DGRAM, 0);
+	struct pollfd poller = {.fd = fd, .events = POLLIN};
+
+	if (fd < 0)
+		return fd;
+	poll(&poller, 1, PATIENCE_MS);
+	return send_token(fd, attempt, &attempt->target);
 }
