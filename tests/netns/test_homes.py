@@ -223,7 +223,7 @@ class Homes(AdoptTest):
         second = self.inside({"member": self.cgroup}, "nsenter", f"--net=/proc/{pid}/ns/net")
         first.finish()
         self.wait_for_address(second, OWN4)
-        self.assert_forged(second, D4, D6)
+        self.assert_forged(second, D4, D6, CLIENT4, CLIENT6)
         self.lab.client.ip("link del home0")
         third = self.container(*WITHOUT_ADMIN)
         self.join(third, (NEW4, NEW6))
