@@ -97,14 +97,26 @@ static uint64_t count_multicast(void)
 	return 0;
 }
 
+/* Then the kernel counts what it sends, and drops it. */
+static bool is_disabled6(const char *device)
+{
+	char path[64 + IFNAMSIZ], text[8];
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", device);
+	read_text(path, text, sizeof(text));
+	return *text != '0';
+}
+
 static void join6(int fd, const char *device, struct pg_verify_try *try)
 {
 	/* A transient group of this site's (RFC 4291), which nobody is in. */
 	struct ipv6_mreq group = {.ipv6mr_multiaddr.s6_addr = {0xff, 0x15},
 				  .ipv6mr_interface = if_nametoindex(device)};
 
-	if (getrandom(&group.ipv6mr_multiaddr.s6_addr[12], 4, 0) != 4 ||
-	    setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &group, sizeof(group)))
+	if (is_disabled6(device))
+		pg_verify_set_impossible(try, EAFNOSUPPORT);
+	else if (getrandom(&group.ipv6mr_multiaddr.s6_addr[12], 4, 0) != 4 ||
+		 setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &group, sizeof(group)))
 		pg_verify_set_impossible(try, errno);
 	else
 		pg_verify_set(try, 0);
