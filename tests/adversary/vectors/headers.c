@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <linux/seg6.h>
 #include <netinet/ip.h>
 #include <string.h>
 
@@ -16,10 +15,11 @@
 /* Segment routing: the sockaddr is A's, the header's destination is the target. */
 VECTOR(srh)
 {
+	/* Length, type, segments left, last entry; the last segment is the sockaddr's. */
 	struct {
-		struct ipv6_sr_hdr header;
+		uint8_t head[8];
 		struct in6_addr segments[2];
-	} srh = {.header = {.hdrlen = 4, .type = 4, .segments_left = 1, .first_segment = 1}};
+	} srh = {.head = {0, 4, 4, 1, 1}};
 	int fd = open_socket(&attempt->target, SOCK_DGRAM, 0);
 
 	srh.segments[1] = attempt->target.in6.sin6_addr;

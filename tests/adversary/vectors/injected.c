@@ -89,7 +89,7 @@ static int watch_answer(int sniffer, const struct attempt *attempt, uint32_t *re
 		ssize_t length = recv(sniffer, frame, sizeof(frame), 0);
 
 		if (length < (ssize_t)(head + TCP_SIZE) || frame[head + 13] != (SYN | ACK) ||
-		    memcmp(frame + head - size, wanted, size))
+		    memcmp(frame + head - size, wanted, size) != 0)
 			continue;
 		memcpy(ret_number, frame + head + 4, 4);
 		*ret_number = ntohl(*ret_number);
