@@ -13,7 +13,7 @@ import time
 
 from harness import main, token
 from keeper import isolate
-from lab import A4, A6, CLIENT4, CLIENT6, D4, D6
+from lab import A4, A6, CLIENT4, CLIENT6, D4, D6, in_root
 from phasegate import NO_NETWORK, allowlist, policy
 from recorder import PORT
 from test_adopt import AdoptTest
@@ -28,16 +28,6 @@ WAYS = ("transparent", "raw")
 TEXT = policy(setup=NO_NETWORK, run=allowlist(A4, A6, HOST_LINK, "10.99.0.2"))
 # As of a container that may change nothing.
 WITHOUT_ADMIN = ("setpriv", "--bounding-set", "-net_admin")
-# As of a container that may: it has a root directory of its own, as what is at work there before it
-# has not.
-ROOT = """
-mount -t tmpfs tmpfs "$0"
-for entry in /*; do
-    if [ -L "$entry" ]; then cp -a "$entry" "$0"
-    elif [ -d "$entry" ]; then mkdir "$0$entry" && mount --rbind "$entry" "$0$entry"; fi
-done
-exec chroot "$0" "$@"
-"""
 # What the issue promises.
 LIMIT_S = 1
 
@@ -72,9 +62,10 @@ class Homes(AdoptTest):
         return self.inside({"member": self.cgroup}, "unshare", "--net", *before)
 
     def with_admin(self):
+        """As of a container that may; what has the host's root directory is taken for a runtime."""
         directory = tempfile.mkdtemp(prefix="pgt-root-")
         self.addCleanup(os.rmdir, directory)
-        return ("unshare", "--mount", "sh", "-c", ROOT, directory)
+        return in_root(directory)
 
     def ip_in(self, container, *lines):
         subprocess.run(["nsenter", f"--net=/proc/{container('pid')}/ns/net", "ip", "-batch", "-"],
