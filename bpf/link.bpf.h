@@ -9,6 +9,8 @@
 #include "count.bpf.h"
 #include "decide.bpf.h"
 #include "flow.bpf.h"
+#include "link_packet.bpf.h"
+#include "link_reply.bpf.h"
 #include "link_table.bpf.h"
 #include "neighbour.bpf.h"
 #include "packet.bpf.h"
@@ -17,137 +19,6 @@
 /* Verdicts of tc: the next filter decides, or nobody any more. */
 #define PG_TC_NEXT (-1)
 #define PG_TC_DROP 2
-
-#define PG_LINK_NETWORK 14 /* behind the Ethernet header */
-
-#define PG_ICMP_ECHO_REPLY    0
-#define PG_ICMP_UNREACHABLE   3
-#define PG_ICMP_ECHO	      8
-#define PG_ICMP_TIME_EXCEEDED 11
-#define PG_ICMP_PARAMETER     12
-#define PG_ICMPV6_ERROR_MAX   4
-#define PG_ICMPV6_ECHO	      128
-#define PG_ICMPV6_ECHO_REPLY  129
-
-/* What has made a packet, as far as its socket tells. */
-enum pg_link_sender {
-	PG_LINK_NOBODY,	 /* no socket of its own: the kernel, or it was forwarded */
-	PG_LINK_CONTROL, /* a raw socket that no application made, the kernel's */
-	PG_LINK_SOCKET,	 /* an IP socket that is not raw */
-	PG_LINK_RAW,	 /* an application's raw socket */
-	PG_LINK_FRAMES,	 /* a packet socket, AF_XDP or whatever else */
-};
-
-/* What only the guard needs to know besides the facts and the packet. */
-struct pg_link_packet {
-	struct pg_packet packet;
-	enum pg_link_sender sender;
-	pg_station from, to;
-	bool is_public; /* the phase in force is */
-	bool arp;
-	bool fragment, later; /* a fragment, and not the first */
-	__u32 identification; /* of a fragment */
-};
-
-/*
- * Where a run gathers facts. Not on the stack, where the verifier would follow each way by which
- * they came about through the decision. No softirq interrupts a run, so no run another.
- */
-struct pg_link_run {
-	struct pg_facts facts;
-	struct pg_link_packet packet;
-};
-PG_ASSERT_SIZE(struct pg_link_run, PG_LINK_RUN_BYTES);
-
-static __always_inline struct pg_link_run *pg_link_begin(void)
-{
-	const __u32 first = 0;
-	struct pg_link_run *run = bpf_map_lookup_elem(&pg_link_runs, &first);
-
-	if (run)
-		__builtin_memset(run, 0, sizeof(*run));
-	return run;
-}
-
-static __always_inline enum pg_link_sender pg_link_sender(struct __sk_buff *skb)
-{
-	struct bpf_sock *sk = skb->sk;
-
-	if (!sk)
-		return PG_LINK_NOBODY;
-	if (sk->family != PG_AF_INET && sk->family != PG_AF_INET6)
-		return PG_LINK_FRAMES;
-	sk = bpf_sk_fullsock(sk);
-	if (!sk)
-		return PG_LINK_NOBODY;
-	if (sk->type == PG_SOCK_RAW)
-		return bpf_sk_storage_get(&pg_marks, sk, NULL, 0) ? PG_LINK_RAW : PG_LINK_CONTROL;
-	/* What a listener sends, the kernel sends for it. */
-	return sk->type == PG_SOCK_STREAM && sk->state == PG_TCP_LISTEN ? PG_LINK_NOBODY
-									: PG_LINK_SOCKET;
-}
-
-/*
- * The kernel fragments behind the cgroup's hook, so here its fragments come past. The first one
- * has the ports; of the others address and protocol are judged. Not what hides behind IPv6's header
- * anything but what an entry opens.
- */
-static __always_inline void pg_link_read_fragment(struct __sk_buff *skb, bool egress,
-						  struct pg_facts *facts,
-						  struct pg_link_packet *link)
-{
-	const __u32 network = link->packet.network;
-	__be16 words[4] = {};
-
-	if (facts->bits & PG_FACT_IPV6) {
-		/* Next header, reserved; offset and flags; identification. */
-		if (bpf_skb_load_bytes(skb, network + 40, words, 8) < 0)
-			return;
-		facts->protocol = bpf_ntohs(words[0]) >> 8;
-		link->later = words[1] & bpf_htons(0xfff8);
-		link->identification = (__u32)words[2] << 16 | words[3];
-		link->packet.transport = network + 48;
-	} else {
-		/* Identification; flags and offset. */
-		if (bpf_skb_load_bytes(skb, network + 4, words, 4) < 0)
-			return;
-		link->later = words[1] & bpf_htons(0x1fff);
-		link->identification = words[0];
-		link->packet.transport = network + 20;
-	}
-	if (!pg_protocol_opened(facts->protocol))
-		return;
-	link->fragment = true;
-	facts->defect = 0;
-	if (!link->later)
-		pg_read_transport(skb, egress, facts, &link->packet);
-}
-
-static __always_inline void pg_link_read(struct __sk_buff *skb, bool egress, struct pg_facts *facts,
-					 struct pg_link_packet *link)
-{
-	link->packet.network = PG_LINK_NETWORK;
-	bpf_skb_load_bytes(skb, 0, &link->to, PG_STATION_SIZE);
-	bpf_skb_load_bytes(skb, PG_STATION_SIZE, &link->from, PG_STATION_SIZE);
-	facts->bits = PG_FACT_PACKET | PG_FACT_LINK;
-	if (skb->vlan_present) {
-		facts->defect = PG_REASON_FRAME;
-		return;
-	}
-	if (skb->protocol == bpf_htons(PG_ETH_P_ARP)) {
-		link->arp = true;
-		if (!pg_read_arp(skb, facts, &link->packet, link->from))
-			facts->defect = PG_REASON_FRAME;
-		return;
-	}
-	if (skb->protocol != bpf_htons(PG_ETH_P_IP) && skb->protocol != bpf_htons(PG_ETH_P_IPV6)) {
-		facts->defect = PG_REASON_FRAME;
-		return;
-	}
-	pg_read_packet(skb, egress, facts, &link->packet);
-	if (facts->defect == PG_REASON_FRAGMENT)
-		pg_link_read_fragment(skb, egress, facts, link);
-}
 
 /* Whether the kernel may say to its neighbours that it looks for the address. */
 static __always_inline bool pg_link_may_ask_for(const struct pg_link *link,
@@ -243,205 +114,6 @@ static __always_inline void pg_link_read_nd(struct __sk_buff *skb, const struct 
 		pg_link_judge_target(link, table, facts, packet, &target);
 }
 
-/* What the kernel sends for a connection that has no socket any more, or not yet. */
-static __always_inline bool pg_link_is_tcp_answer(const struct pg_packet *packet)
-{
-	if (packet->tcp_payload)
-		return false;
-	switch (packet->tcp_flags & (PG_TCP_FIN | PG_TCP_SYN | PG_TCP_RST | PG_TCP_ACK)) {
-	case PG_TCP_SYN | PG_TCP_ACK:
-	case PG_TCP_ACK:
-	case PG_TCP_RST:
-	case PG_TCP_RST | PG_TCP_ACK:
-		return true;
-	}
-	return false;
-}
-
-/* The tuple of the packet that an ICMP error quotes: it came from where the error goes. */
-static __always_inline bool pg_link_read_quoted(struct __sk_buff *skb, const struct pg_facts *facts,
-						__u32 offset, struct pg_link_flow *key)
-{
-	struct pg_addr remote = {};
-	__be16 ports[2] = {};
-
-	if (facts->bits & PG_FACT_IPV6) {
-		struct ipv6hdr ip;
-
-		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)) < 0 || ip.version != 6)
-			return false;
-		__builtin_memcpy(&remote, &ip.saddr, sizeof(remote));
-		key->protocol = ip.nexthdr;
-		offset += sizeof(ip);
-	} else {
-		struct iphdr ip;
-
-		if (bpf_skb_load_bytes(skb, offset, &ip, sizeof(ip)) < 0 || ip.version != 4 ||
-		    ip.ihl != 5 || ip.frag_off & bpf_htons(0x1fff))
-			return false;
-		pg_addr_set_v4(&remote, ip.saddr);
-		key->protocol = ip.protocol;
-		offset += sizeof(ip);
-	}
-	if ((key->protocol != IPPROTO_TCP && key->protocol != IPPROTO_UDP) ||
-	    !pg_addr_equal(&remote, &facts->remote) ||
-	    bpf_skb_load_bytes(skb, offset, ports, sizeof(ports)) < 0)
-		return false;
-	key->remote_port = ports[0];
-	key->local_port = ports[1];
-	return true;
-}
-
-/* Echo replies, and errors about what came in. Fills the key of what they answer. */
-static __always_inline bool pg_link_is_icmp_answer(struct __sk_buff *skb,
-						   const struct pg_facts *facts,
-						   const struct pg_packet *packet,
-						   struct pg_link_flow *key)
-{
-	const bool v6 = facts->bits & PG_FACT_IPV6;
-	__u8 icmp[8] = {}; /* type, code, checksum, identifier, sequence number */
-
-	if (facts->protocol != (v6 ? PG_IPPROTO_ICMPV6 : IPPROTO_ICMP) ||
-	    bpf_skb_load_bytes(skb, packet->transport, icmp, sizeof(icmp)) < 0)
-		return false;
-	if (icmp[0] == (v6 ? PG_ICMPV6_ECHO_REPLY : PG_ICMP_ECHO_REPLY)) {
-		key->local_port = 0;
-		key->remote_port = bpf_htons(icmp[4] << 8 | icmp[5]);
-		return true;
-	}
-	if (v6 ? !icmp[0] || icmp[0] > PG_ICMPV6_ERROR_MAX
-	       : icmp[0] != PG_ICMP_UNREACHABLE && icmp[0] != PG_ICMP_TIME_EXCEEDED &&
-			    icmp[0] != PG_ICMP_PARAMETER)
-		return false;
-	return pg_link_read_quoted(skb, facts, packet->transport + 8, key);
-}
-
-static __always_inline void pg_link_key_fragment(struct pg_link_flow *key,
-						 const struct pg_link_packet *packet)
-{
-	key->protocol = PG_LINK_FRAGMENTS;
-	key->local_port = packet->identification >> 16;
-	key->remote_port = (__u16)packet->identification;
-}
-
-/* Answers of the kernel's, to what was opened from outside. */
-static __always_inline bool pg_link_is_answer(struct __sk_buff *skb, const struct pg_view *view,
-					      struct pg_link_table *table,
-					      const struct pg_facts *facts,
-					      const struct pg_link_packet *packet)
-{
-	struct pg_link_flow key = {};
-
-	if (!table)
-		return false;
-	pg_link_key_fill(&key, view, facts);
-	if (packet->later) {
-		/* Not of what was forwarded or built by an application. */
-		if (packet->sender != PG_LINK_CONTROL && packet->sender != PG_LINK_SOCKET)
-			return false;
-		pg_link_key_fragment(&key, packet);
-	} else if (facts->protocol == IPPROTO_TCP) {
-		if ((packet->sender != PG_LINK_NOBODY && packet->sender != PG_LINK_CONTROL) ||
-		    !pg_link_is_tcp_answer(&packet->packet))
-			return false;
-	} else if (packet->sender != PG_LINK_CONTROL ||
-		   !pg_link_is_icmp_answer(skb, facts, &packet->packet, &key)) {
-		return false;
-	}
-	return pg_link_is_inbound(table, &key);
-}
-
-/*
- * Whether a reply of a TCP socket may go: on a connection that the guard saw being opened, or, a
- * reset, on one that the socket has opened itself. Nothing that rewrote the packet since counts.
- */
-static __always_inline void pg_link_check_stream(struct __sk_buff *skb, const struct pg_view *view,
-						 struct pg_link_table *table,
-						 struct pg_facts *facts)
-{
-	struct bpf_sock *sk = skb->sk;
-	struct pg_link_flow key = {};
-	struct pg_mark *mark;
-
-	if (!sk)
-		return;
-	sk = bpf_sk_fullsock(sk);
-	if (!sk)
-		return;
-	if (!pg_is_peer(sk, facts))
-		facts->bits &= ~PG_FACT_RESET;
-	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
-	if (!mark || mark->kind != PG_MARK_ACCEPTED || mark->confirmed)
-		return;
-	pg_link_key_fill(&key, view, facts);
-	if (table && facts->bits & PG_FACT_ACCEPTED && pg_link_is_inbound(table, &key))
-		mark->confirmed = 1;
-	else
-		facts->bits &= ~(PG_FACT_ACCEPTED | PG_FACT_RESET);
-}
-
-static __always_inline void pg_link_key_datagram(struct pg_flow_key *key,
-						 const struct pg_header *header,
-						 const struct pg_facts *facts)
-{
-	pg_flow_key_fill(key, header, facts);
-	key->netns = 0;
-	key->kind = PG_FLOW_LINK;
-}
-
-/* Whether a UDP socket answers what came in by a veth, in this generation. */
-static __always_inline bool pg_link_is_reply(const struct pg_view *view,
-					     const struct pg_facts *facts)
-{
-	struct pg_flow_key key = {};
-
-	if (!pg_flow_is_inbound(view, pg_flow_lookup(view->header, facts)))
-		return false;
-	pg_link_key_datagram(&key, view->header, facts);
-	return pg_flow_is_inbound(view, pg_flow_find(&key));
-}
-
-/* A datagram comes in outside public, where it may become a flow that is opened from outside. */
-static __always_inline void pg_link_see_datagram(const struct pg_view *view,
-						 const struct pg_facts *facts)
-{
-	__u64 env_id = view->header->env_id;
-	struct pg_flow_key key = {};
-	struct pg_counters *counters;
-	struct pg_flow *flow;
-
-	if (!view->slot || view->slot->mode == PG_MODE_PUBLIC)
-		return;
-	pg_link_key_datagram(&key, view->header, facts);
-	flow = pg_flow_find(&key);
-	if (flow) {
-		if (flow->generation != (__u32)view->generation)
-			flow->generation = (__u32)view->generation;
-		return;
-	}
-	counters = bpf_map_lookup_elem(&pg_link_counts, &env_id);
-	if (counters)
-		pg_flow_insert(view, &key, PG_FLOW_INBOUND, counters);
-}
-
-/* Replies to what was opened from outside. */
-static __always_inline void pg_link_read_reply(struct __sk_buff *skb, const struct pg_view *view,
-					       struct pg_link_table *table, struct pg_facts *facts,
-					       const struct pg_link_packet *packet)
-{
-	if (packet->sender != PG_LINK_SOCKET)
-		facts->bits &= ~(PG_FACT_ACCEPTED | PG_FACT_RESET);
-	else if (facts->bits & (PG_FACT_ACCEPTED | PG_FACT_RESET))
-		pg_link_check_stream(skb, view, table, facts);
-	if (packet->sender == PG_LINK_SOCKET && facts->protocol == IPPROTO_UDP && !packet->later) {
-		if (pg_link_is_reply(view, facts))
-			facts->bits |= PG_FACT_INBOUND;
-	} else if (!(facts->bits & PG_FACT_ACCEPTED) &&
-		   pg_link_is_answer(skb, view, table, facts, packet)) {
-		facts->bits |= PG_FACT_INBOUND;
-	}
-}
-
 /* What is judged by besides the header. */
 static __always_inline void pg_link_read_facts(struct __sk_buff *skb, const struct pg_link *link,
 					       struct pg_link_table *table,
@@ -521,9 +193,34 @@ static __always_inline bool pg_link_may_be_datagram(const struct pg_facts *facts
 	return facts->defect != PG_REASON_IP_OPTIONS || facts->protocol == IPPROTO_UDP;
 }
 
+/* What comes in may be the answer to something that nothing knows of but this: no new flow becomes
+ * inbound until it is too late for one. */
+static __always_inline void pg_link_bar_inbound(const struct pg_view *view,
+						struct pg_link_table *table)
+{
+	pg_flow_bar_inbound(view->header->env_id);
+	pg_link_bar(table);
+}
+
+/* Whether the hook of the cgroup has recorded the datagram as it is here: not what was forwarded or
+ * rewritten, or is of a packet socket. */
+static __always_inline bool pg_link_is_recorded(struct __sk_buff *skb, const struct pg_view *view,
+						struct pg_facts *facts,
+						const struct pg_link_packet *packet)
+{
+	const struct pg_flow *flow;
+
+	if (packet->sender != PG_LINK_SOCKET && packet->sender != PG_LINK_RAW)
+		return false;
+	facts->netns = pg_socket_netns(skb->sk);
+	flow = pg_flow_lookup(view->header, facts);
+	return flow && (flow->direction == PG_FLOW_OUTBOUND || pg_flow_is_inbound(view, flow));
+}
+
 /* What went out, so that its answers are not taken for something that came first. */
-static __always_inline void pg_link_record(const struct pg_view *view, struct pg_link_table *table,
-					   const struct pg_facts *facts,
+static __always_inline void pg_link_record(struct __sk_buff *skb, const struct pg_link *link,
+					   const struct pg_view *view, struct pg_link_table *table,
+					   struct pg_facts *facts,
 					   const struct pg_link_packet *packet)
 {
 	struct pg_link_flow key = {};
@@ -538,9 +235,12 @@ static __always_inline void pg_link_record(const struct pg_view *view, struct pg
 		pg_link_record_inbound(table, &key);
 	} else if (facts->defect) {
 		if (pg_link_may_be_datagram(facts, packet))
-			pg_link_bar(table);
+			pg_link_bar_inbound(view, table);
 	} else if (facts->protocol == IPPROTO_UDP && !packet->later) {
 		pg_link_record_outbound(table, &key);
+		if (!pg_link_is_recorded(skb, view, facts, packet) &&
+		    !pg_link_is_others(skb, link, packet))
+			pg_link_bar_inbound(view, table);
 	}
 }
 
@@ -584,7 +284,7 @@ static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_r
 	reason = pg_decide(view, &run->facts);
 	if (pg_reason_verdict(reason) != PG_ALLOW && !pg_link_is_others(skb, link, &run->packet))
 		return pg_link_deny(view, &run->facts, reason);
-	pg_link_record(view, table, &run->facts, &run->packet);
+	pg_link_record(skb, link, view, table, &run->facts, &run->packet);
 	return PG_TC_NEXT;
 }
 
