@@ -146,8 +146,8 @@ int judge_link_from(struct __sk_buff *skb)
 		return PG_DENY;
 	env_id = link->header.env_id;
 	pg_view_fill(&view, &link->header, taken->word);
-	return pg_link_judge(skb, run, link,
-			     bpf_map_lookup_elem(&pg_link_tables, &env_id), &view) == PG_TC_NEXT
+	return pg_link_judge(skb, run, link, bpf_map_lookup_elem(&pg_link_tables, &env_id),
+			     &view) == PG_TC_NEXT
 		       ? PG_ALLOW
 		       : PG_DENY;
 }
