@@ -6,6 +6,7 @@ some vectors; PHASEGATE_ADVERSARY_JSON is a file that gets every result, one JSO
 
 import json
 import os
+import time
 
 import report
 import rows
@@ -16,6 +17,7 @@ from phasegate import PUBLIC
 from suite import DENIED, LIST, MODES, POLICY, ROOT, TO_ALLOWED, USER, Suite, judge
 from world import World
 
+SOON = 10
 PROCESSES = ((DEFAULT, USER), (DEFAULT, ROOT), (ADMIN, ROOT))
 
 
@@ -37,6 +39,12 @@ class VectorsTest(AgentTest):
         for name in list(self.daemon.names):
             self.daemon.destroy(name)
             self.daemon.names.discard(name)
+
+    def wait_guarded(self, name):
+        """Until the guard of its container's veth is there (see test_first.py)."""
+        began = time.monotonic()
+        while [link["guard"] for link in self.daemon.show(name)["links"]] != ["on"]:
+            self.assertLess(time.monotonic() - began, SOON, "no guard comes")
 
     def run_all(self, containers, environments):
         """containers: {privilege: container}."""

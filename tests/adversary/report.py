@@ -54,6 +54,12 @@ def table(groups):
     return "\n".join(out)
 
 
+def untried(results):
+    """The vectors of which nothing came in public either, so that nothing is known of them."""
+    tried = {result.vector for result in results if result.mode == PUBLIC and result.seen}
+    return sorted({result.vector for result in results} - tried)
+
+
 def main(path):
     runtimes = collections.defaultdict(list)
     with open(path, encoding="utf-8") as file:
@@ -63,6 +69,8 @@ def main(path):
     for runtime, results in runtimes.items():
         print(f"\n{runtime}: {len(results)} attempts")
         print(table(grouped(results)))
+        print(f"Not possible here, so that nothing is known of them: "
+              f"{', '.join(untried(results)) or 'none'}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ PHASEGATE_STARTS is how often each runtime starts one; unless it is given, runc 
 
 import json
 import os
-import time
 import unittest
 
 from case import POLICY, VectorsTest
@@ -24,7 +23,6 @@ from world import BRIDGE, HOST4, HOST6, NETWORK4, NETWORK6
 
 STARTS = int(os.environ.get("PHASEGATE_STARTS", "0"))
 TRIES = 20  # As FIRST_TRIES in adversary.c.
-SOON = 10
 
 
 class Started:
@@ -80,9 +78,7 @@ class RuncFirst(First, VectorsTest):
 
     def after(self, suite, made, container, mode):
         """As soon as there is a guard nothing gets away."""
-        began = time.monotonic()
-        while not self.daemon.show(made["name"])["links"]:
-            self.assertLess(time.monotonic() - began, SOON, "no guard comes")
+        self.wait_guarded(made["name"])
         # What it has not answered yet it has sent. Lines that came together are in a buffer, where
         # nobody waits for them.
         for _ in range(TRIES - 1):

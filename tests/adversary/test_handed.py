@@ -54,6 +54,7 @@ class Handed(VectorsTest):
         where a socket was made."""
         made = self.create(POLICY)
         container = Runc(self.world, made, DEFAULT, made["name"])
+        self.wait_guarded(made["name"])
         self.suite.look(container)
         for mode in MODES:
             self.phase(made["name"], mode)
@@ -63,6 +64,7 @@ class Handed(VectorsTest):
             with open(cgroups.path_of(made["cgroup_parent"]) + "/cgroup.procs", "w",
                       encoding="ascii") as file:
                 file.write(str(agent.pid))
+            self.wait_guarded(made["name"])
             for number, kind in enumerate(KINDS):
                 with self.subTest(mode=mode, kind=kind):
                     self.check_one(agent, container, mode, number, kind)
@@ -83,6 +85,7 @@ class Handed(VectorsTest):
         for mode, family in itertools.product((PUBLIC, NO_NETWORK, LIST), "46"):
             made = self.create(POLICY)
             container = Runc(self.world, made, ADMIN, made["name"])
+            self.wait_guarded(made["name"])
             self.phase(made["name"], mode)
             self.suite.try_all(container, ADMIN, ROOT, mode, DENIED,
                                [(ROWS["moved_device"], family)])

@@ -22,6 +22,7 @@ class RuncVectors(VectorsTest):
             made = self.create(POLICY)
             environments.append(made["name"])
             containers[privilege] = Runc(self.world, made, privilege, made["name"])
+            self.wait_guarded(made["name"])
         self.check(self.run_all(containers, environments))
 
 
