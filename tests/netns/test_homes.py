@@ -252,7 +252,8 @@ class Homes(AdoptTest):
 
     def test_what_the_workload_makes_is_no_home(self):
         _, container = self.attached(*WITHOUT_ADMIN)
-        inner = ("ip link add d0 type veth peer name d1; ip link set d1 up; ip addr add 10.99.0.1/24 dev d0; ip link set d0 up;"
+        inner = ("ip link add d0 type veth peer name d1; ip link set d1 up;"
+                 " ip addr add 10.99.0.1/24 dev d0; ip link set d0 up;"
                  f" ip link set lo up; ip neigh add 10.99.0.2 lladdr 2:0:0:0:0:2 dev d0;"
                  f" exec {PYTHON} {FORGE} plain 10.99.0.1 10.99.0.2 {PORT} inner")
         self.assertEqual(container("run", "unshare", "--user", "--map-root-user", "--net", "sh",
