@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the API says of the ways out of an Environment's network namespaces."""
 
-import os
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ import frames
 from agentcase import AgentTest
 from harness import main
 from lab import D4, Namespace
-from phasegate import NO_NETWORK
+from phasegate import NO_NETWORK, dying_with_us, started
 
 
 class Links(AgentTest):
@@ -24,10 +23,20 @@ class Links(AgentTest):
     def start(self, namespace):
         """In a cgroup of its own, which it returns, and in the namespace."""
         cgroup = self.make_cgroup(self.name("box"))
-        process = self.start_in(cgroups.path_of(cgroup), *namespace.command("sleep", "1000"))
-        self.wait_for(lambda: os.readlink(f"/proc/{process.pid}/ns/net") ==
-                      os.readlink(namespace.path), "it does not come to its namespace")
+        process = self.start_there(cgroup, namespace, "sleep", "1000")
+        self.wait_for(lambda: process.pid in cgroups.processes(cgroups.path_of(cgroup)),
+                      "it does not come to its cgroup")
         return cgroup
+
+    def start_there(self, cgroup, namespace, *words):
+        """In the namespace before it is in the cgroup: each that a member is in counts."""
+        script = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
+        process = subprocess.Popen(dying_with_us(*namespace.command(
+            "sh", "-c", script, cgroups.path_of(cgroup), *words)))
+        started.add(process.pid)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
 
     def attach(self, cgroup):
         return self.create({"network_policy": NO_NETWORK}, members=[{"cgroup": cgroup}],
@@ -54,9 +63,8 @@ class Links(AgentTest):
         namespace.sysctl(**{f"ipv6__conf__{device}__disable_ipv6": 1})
         self.lab.client.ip(f"link set {interface} up")
         namespace.ip(f"link set {device} up")
-        sender = self.start_in(cgroups.path_of(cgroup), *namespace.command(
-            sys.executable, frames.__file__, device, "ff:ff:ff:ff:ff:ff", "192.0.2.77", "::1", "x",
-            D4))
+        sender = self.start_there(cgroup, namespace, sys.executable, frames.__file__, device,
+                                  "ff:ff:ff:ff:ff:ff", "192.0.2.77", "::1", "x", D4)
         self.assertEqual(sender.wait(10), 0)
 
     def test_guards(self):

@@ -30,10 +30,11 @@ class Container:
         self.number = None
 
     def enter(self, *words, **more):
-        """Runs words in its namespace and cgroup, as its root; the output."""
+        """Runs words in its namespace and then cgroup, as its root; the output."""
         done = subprocess.run(
-            ["bash", "-c", 'echo $$ >"$0" && exec nsenter --net=/proc/$1/ns/net "${@:2}"',
-             f"{cgroups.path_of(self.cgroup)}/cgroup.procs", str(self.pid), *words],
+            ["nsenter", f"--net=/proc/{self.pid}/ns/net", "sh", "-c",
+             'echo $$ >"$0" && exec "$@"',
+             f"{cgroups.path_of(self.cgroup)}/cgroup.procs", *words],
             stdout=subprocess.PIPE, text=True, check=True, **more)
         return done.stdout
 
