@@ -118,7 +118,7 @@ static __always_inline void pg_link_read_nd(struct __sk_buff *skb, const struct 
 static __always_inline void pg_link_read_facts(struct __sk_buff *skb, const struct pg_link *link,
 					       struct pg_link_table *table,
 					       const struct pg_view *view, struct pg_facts *facts,
-					       const struct pg_link_packet *packet)
+					       struct pg_link_packet *packet)
 {
 	if (packet->sender == PG_LINK_FRAMES && !packet->is_public)
 		facts->defect = PG_REASON_FRAME;
@@ -238,7 +238,7 @@ static __always_inline void pg_link_record(struct __sk_buff *skb, const struct p
 			pg_link_bar_inbound(view, table);
 	} else if (facts->protocol == IPPROTO_UDP && !packet->later) {
 		pg_link_record_outbound(table, &key);
-		if (!pg_link_is_recorded(skb, view, facts, packet) &&
+		if (!packet->recorded && !pg_link_is_recorded(skb, view, facts, packet) &&
 		    !pg_link_is_others(skb, link, packet))
 			pg_link_bar_inbound(view, table);
 	}

@@ -27,6 +27,7 @@ struct pg_link_packet {
 	bool arp;
 	bool fragment, later; /* a fragment, and not the first */
 	__u32 identification; /* of a fragment */
+	bool recorded;	      /* of a datagram: the hook of the cgroup has its tuple */
 };
 
 /*

@@ -167,11 +167,14 @@ static __always_inline void pg_link_key_datagram(struct pg_flow_key *key,
 
 /* Whether a UDP socket answers what came in by a veth, in this generation. */
 static __always_inline bool pg_link_is_reply(const struct pg_view *view,
-					     const struct pg_facts *facts)
+					     const struct pg_facts *facts,
+					     struct pg_link_packet *packet)
 {
+	const struct pg_flow *flow = pg_flow_lookup(view->header, facts);
 	struct pg_flow_key key = {};
 
-	if (!pg_flow_is_inbound(view, pg_flow_lookup(view->header, facts)))
+	packet->recorded = flow && flow->direction == PG_FLOW_OUTBOUND;
+	if (!pg_flow_is_inbound(view, flow))
 		return false;
 	pg_link_key_datagram(&key, view->header, facts);
 	return pg_flow_is_inbound(view, pg_flow_find(&key));
@@ -203,14 +206,14 @@ static __always_inline void pg_link_see_datagram(const struct pg_view *view,
 /* Replies to what was opened from outside. */
 static __always_inline void pg_link_read_reply(struct __sk_buff *skb, const struct pg_view *view,
 					       struct pg_link_table *table, struct pg_facts *facts,
-					       const struct pg_link_packet *packet)
+					       struct pg_link_packet *packet)
 {
 	if (packet->sender != PG_LINK_SOCKET)
 		facts->bits &= ~(PG_FACT_ACCEPTED | PG_FACT_RESET);
 	else if (facts->bits & (PG_FACT_ACCEPTED | PG_FACT_RESET))
 		pg_link_check_stream(skb, view, table, facts);
 	if (packet->sender == PG_LINK_SOCKET && facts->protocol == IPPROTO_UDP && !packet->later) {
-		if (pg_link_is_reply(view, facts))
+		if (pg_link_is_reply(view, facts, packet))
 			facts->bits |= PG_FACT_INBOUND;
 	} else if (!(facts->bits & PG_FACT_ACCEPTED) &&
 		   pg_link_is_answer(skb, view, table, facts, packet)) {

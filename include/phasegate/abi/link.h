@@ -139,4 +139,4 @@ PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 64 * 24 + 32 * 24 + 4 
  */
 
 /* Value of pg_link_runs: what a run of the programs gathers, of no meaning to others. */
-#define PG_LINK_RUN_BYTES 88
+#define PG_LINK_RUN_BYTES 96
