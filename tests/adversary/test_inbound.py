@@ -148,6 +148,8 @@ class Inbound(VectorsTest):
         made = self.create(POLICY)
         container = Runc(self.world, made, privilege, made["name"], ["serve"], **sysctl)
         self.assertEqual(container.program.line(), "ready")
+        # What it would see go out without having seen it come in it takes for no answer.
+        self.wait_guarded(made["name"])
         return made["name"], container
 
     def clients(self, container):
