@@ -23,9 +23,13 @@ def table():
                   "|---|---|---|---|---|---|"]
         for row in members:
             word = {mode: "open" if mode in row.leak else "blocked" for mode in rows.CONFINED}
+            to_allowed = row.to_allowed
+            if row.name in rows.UNTRIED:
+                word = dict.fromkeys(word, "not tried")
+                to_allowed = to_allowed and "not tried"
             rare = f"; where there is {row.rare}" if row.rare else ""
             lines.append(f"| `{row.name}` | {row.text}{rare} | {NEEDS[row.needs]} | "
-                         f"{word['no-network']} | {word['allowlist']} | {row.to_allowed or '-'} |")
+                         f"{word['no-network']} | {word['allowlist']} | {to_allowed or '-'} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -49,6 +53,9 @@ def main(words):
     for row in rows.ROWS.values():
         if row.leak and f"`{row.name}`" not in tail:
             wrong.append(f"{path} does not say why {row.name} is open")
+    for name in rows.UNTRIED:
+        if not rows.ROWS[name].rare:
+            wrong.append(f"{name} must be possible everywhere, so that it is tried")
     listed = subprocess.run([words[1], "list"], stdout=subprocess.PIPE, text=True, check=True)
     for name in set(listed.stdout.split()) ^ set(rows.ROWS):
         wrong.append(f"{name} is a vector of the program or of rows.py alone")

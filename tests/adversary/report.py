@@ -54,10 +54,9 @@ def table(groups):
     return "\n".join(out)
 
 
-def untried(results):
-    """The vectors of which nothing came in public either, so that nothing is known of them."""
-    tried = {result.vector for result in results if result.mode == PUBLIC and result.seen}
-    return sorted({result.vector for result in results} - tried)
+def tried(results):
+    """The vectors of which something came in public, so that the rest of them says something."""
+    return {result.vector for result in results if result.mode == PUBLIC and result.seen}
 
 
 def main(path):
@@ -69,8 +68,14 @@ def main(path):
     for runtime, results in runtimes.items():
         print(f"\n{runtime}: {len(results)} attempts")
         print(table(grouped(results)))
-        print(f"Not possible here, so that nothing is known of them: "
-              f"{', '.join(untried(results)) or 'none'}")
+        possible = tried(results)
+        for what, names in (
+                ("Not possible here, so that nothing is known of them",
+                 {result.vector for result in results} - possible),
+                ("Tried for the first time (UNTRIED in tests/adversary/rows.py)",
+                 possible & rows.UNTRIED)):
+            if names:
+                print(f"{what}: {', '.join(sorted(names))}")
 
 
 if __name__ == "__main__":
