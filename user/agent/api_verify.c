@@ -106,8 +106,9 @@ static int read_without(const struct pg_json_value *array, unsigned int *without
 
 		if (!name || pg_verify_vector_parse(name, &vector) < 0)
 			return pg_reply_error(
-				reply, PG_API_REQUEST_INVALID, "/without", NULL,
-				"without has names of vectors, as the reply has them");
+				reply, PG_API_REQUEST_INVALID, "/without",
+				"leave it out: the reply has the names of all vectors",
+				"there is no vector \"%s\"", name ? name : "");
 		*without |= PG_VERIFY_BIT(vector);
 	}
 	return 0;

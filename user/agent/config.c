@@ -263,8 +263,9 @@ static int read_exposures(struct pg_config *config, const struct pg_json_value *
 
 		snprintf(pointer, sizeof(pointer), "/exposures/%s", name);
 		if (pg_exposure_parse(name, &id) < 0)
-			return pg_json_fail(problem, pointer, NULL,
-					    "there is no exposure of that id");
+			return pg_json_fail(
+				problem, pointer, NULL,
+				"there is no exposure of that id; docs/containers.md lists them");
 		if (!word || pg_exposure_level_parse(word, &level) < 0)
 			return pg_json_fail(problem, pointer, NULL,
 					    "the levels are refuse, ask, warn and list");

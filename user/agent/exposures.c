@@ -136,8 +136,9 @@ int pg_exposures_read(const struct pg_json_value *array, uint64_t *ret_accepted,
 		snprintf(object, sizeof(object), "/accept/%zu", i);
 		if (!name || pg_exposure_parse(name, &id) < 0)
 			return pg_reply_error(reply, PG_API_REQUEST_INVALID, object, NULL,
-					      "there is no exposure of that id; GET"
-					      " /v1/capabilities lists them");
+					      "there is no exposure \"%s\"; docs/containers.md and"
+					      " GET /v1/capabilities list them",
+					      name ? name : "");
 		accepted |= PG_EXPOSURE_BIT(id);
 	}
 	*ret_accepted = accepted;

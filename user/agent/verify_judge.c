@@ -60,7 +60,11 @@ static struct pg_verify_judgement judge_target(const struct pg_verification *ver
 	const struct pg_verify_denials *denials = &verification->denials[which];
 
 	if (!verification->targets[which].given)
-		return conclude(PG_VERIFY_RESULT_INCONCLUSIVE, "there is nothing to try: name one");
+		return conclude(
+			PG_VERIFY_RESULT_INCONCLUSIVE,
+			which == PG_VERIFY_ALLOWED
+				? "the phase lists no destination: name one as allowed"
+				: "no destination is known to be denied: name one as blocked");
 	if (!outcome->tried)
 		return conclude(PG_VERIFY_RESULT_INCONCLUSIVE, "the probe has not ended");
 	if (!situation->same_generation)
@@ -111,7 +115,7 @@ static struct pg_verify_judgement judge_group(const struct pg_verify_try *try)
 	if (try->seen)
 		return conclude(PG_VERIFY_RESULT_PASSED,
 				"the kernel has told the network of the group: no guard on a veth"
-				" has seen it");
+				" has seen it, see the links of the Environment");
 	return conclude(PG_VERIFY_RESULT_INCONCLUSIVE,
 			"the kernel has neither told the network of the group nor reported a"
 			" denial");
@@ -128,7 +132,8 @@ static struct pg_verify_judgement judge_vsock(const struct pg_verify_try *try,
 				"the hypervisor answers; whether the workload's seccomp filter"
 				" denies AF_VSOCK cannot be told");
 	return conclude(PG_VERIFY_RESULT_PASSED,
-			"the hypervisor answers, and the workload is under no seccomp filter");
+			"the hypervisor answers, and the workload is under no seccomp filter:"
+			" phasegate seccomp makes one");
 }
 
 static struct pg_verify_judgement judge_sent(enum pg_verify_vector vector,

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -23,7 +24,8 @@ static void print_help(void)
 	      "  BASE                      a profile of Docker's or Podman's, or the config.json "
 	      "of\n"
 	      "                            a container, whose profile is taken; default\n"
-	      "                            " DEFAULT_BASE "\n"
+	      "                            " DEFAULT_BASE ", which is Podman's;\n"
+	      "                            phasegate(1) says where that of Docker is\n"
 	      "  --log-level LEVEL         error, warning (default), info or debug\n"
 	      "  --log-file FILE           append log messages to FILE\n"
 	      "  --file-log-level LEVEL    level of that file (default debug)\n"
@@ -57,19 +59,28 @@ static int print_profile(const char *base, struct pg_error *err)
 {
 	pg_autofree char *text = NULL, *profile = NULL;
 	size_t size;
-	int error = pg_file_read(base, PG_PROFILE_SIZE_MAX, &text, &size, err);
+	int error =
+		pg_file_read(base ? base : DEFAULT_BASE, PG_PROFILE_SIZE_MAX, &text, &size, err);
 
+	if (error == -ENOENT && !base)
+		return pg_fail(err, error,
+			       "there is no " DEFAULT_BASE ", which comes with Podman: name a"
+			       " profile, or the config.json of a container, whose path"
+			       " phasegate(1) has");
 	if (error)
 		return error;
 	error = pg_profile_restrict(text, size, &profile, err);
 	if (error)
-		return pg_error_prefix(err, "%s", base);
+		return pg_error_prefix(err, "%s",
+				       !base		   ? DEFAULT_BASE
+				       : strcmp(base, "-") ? base
+							   : "standard input");
 	return puts(profile) < 0 || fflush(stdout) ? pg_fail_errno(err, -errno, "printing") : 0;
 }
 
 int pg_command_seccomp(int argc, char **argv)
 {
-	const char *base = DEFAULT_BASE;
+	const char *base = NULL;
 	struct pg_error err = {};
 	bool help = false;
 	int error = parse(argc, argv, &base, &help, &err);

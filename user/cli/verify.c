@@ -107,6 +107,15 @@ static void print_rows(struct pg_table *table, const struct pg_json_value *root,
 	}
 }
 
+static const char *explain(const char *result)
+{
+	if (!strcmp(result, "not_enforced"))
+		return ": see \"OFF\"";
+	if (!strcmp(result, "inconclusive"))
+		return ": not everything is proved, see \"?\"";
+	return "";
+}
+
 static void print(const struct pg_json_value *root)
 {
 	struct pg_table table = {.columns = 5};
@@ -116,8 +125,7 @@ static void print(const struct pg_json_value *root)
 	print_rows(&table, root, phase ? phase : "");
 	pg_table_print(&table, stdout);
 	printf("phase %s: %s%s\n", phase ? phase : "", result ? result : "",
-	       result && !strcmp(result, "inconclusive") ? ": not everything is proved, see \"?\""
-							 : "");
+	       explain(result ? result : ""));
 }
 
 static int run(struct pg_agent_call *call)

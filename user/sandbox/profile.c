@@ -44,7 +44,7 @@ static int parse(const char *text, size_t size, cJSON **ret_json, struct pg_erro
 			       scan.position);
 	*ret_json = cJSON_ParseWithLength(copy, scan.size);
 	if (!*ret_json)
-		return pg_fail(err, -EINVAL, "no JSON");
+		return pg_fail(err, -EINVAL, "it is no JSON");
 	return is_exact(*ret_json)
 		       ? 0
 		       : pg_fail(err, -EINVAL, "it has a number that JSON does not keep exactly");
@@ -103,7 +103,7 @@ static int restrict_profile(cJSON *profile, struct pg_error *err)
 	int error, place = 0;
 
 	if (!cJSON_IsString(action))
-		return pg_fail(err, -EINVAL, "no profile: it has no defaultAction");
+		return pg_fail(err, -EINVAL, "no seccomp profile: it has no defaultAction");
 	if (rules && !cJSON_IsNull(rules) && !cJSON_IsArray(rules))
 		return pg_fail(err, -EINVAL, "/syscalls is no list");
 	if (!restricted)
@@ -137,8 +137,10 @@ int pg_profile_restrict(const char *base, size_t size, char **ret_text, struct p
 	linux_ = cJSON_GetObjectItemCaseSensitive(json, "linux");
 	profile = linux_ ? cJSON_GetObjectItemCaseSensitive(linux_, "seccomp") : json;
 	if (!cJSON_IsObject(profile))
-		return pg_fail(err, -EINVAL, "no profile: %s",
-			       linux_ ? "the container has none" : "it is no object");
+		return pg_fail(err, -EINVAL, "no seccomp profile: %s",
+			       linux_ ? "the container has none, as one that is privileged or"
+					" unconfined; take another's"
+				      : "it is no object");
 	error = restrict_profile(profile, err);
 	if (error)
 		return error;
