@@ -33,30 +33,56 @@ static __always_inline bool pg_link_may_ask_for(const struct pg_link *link,
 	       (table && pg_link_peer_station(table, target));
 }
 
+/* What a frame to more than one station is for. */
+static __always_inline bool pg_link_check_group(const struct pg_addr *destination,
+						const struct pg_link_packet *packet, bool nd)
+{
+	pg_station station = 0;
+
+	__builtin_memset(&station, packet->arp ? 0xff : 0x33, PG_STATION_SIZE);
+	if (packet->arp)
+		return packet->to == station;
+	if (nd) /* RFC 2464 section 7 */
+		__builtin_memcpy((__u8 *)&station + 2, &destination->word[3], sizeof(__u32));
+	return pg_addr_is_multicast(destination) && (!nd || packet->to == station);
+}
+
 /*
  * Whether the frame's stations are those that the addresses in it have, so that it says nothing by
- * them, and nobody else on the link gets it.
+ * them, and nobody else on the link gets it. destination: of ARP the target.
  */
 static __always_inline bool pg_link_check_stations(const struct pg_link *link,
 						   struct pg_link_table *table,
-						   const struct pg_facts *facts,
-						   const struct pg_link_packet *packet)
+						   const struct pg_addr *destination,
+						   const struct pg_link_packet *packet, bool nd)
 {
 	if (!(link->flags & PG_LINK_STATIONS))
 		return true;
 	if (packet->from != link->stations.own)
 		return false;
-	/* Questions to neighbours are judged by whom they ask for. */
-	if (packet->arp || facts->bits & PG_FACT_KERNEL_ND)
-		return true;
 	if (*(const __u8 *)&packet->to & 1)
-		return pg_addr_is_multicast(&facts->remote);
+		return pg_link_check_group(destination, packet, nd);
 	if (packet->to == link->stations.host || packet->to == link->stations.bridge)
 		return true;
 	if (!table)
 		return false;
-	return pg_link_peer_station(table, &facts->remote) == (packet->to | PG_LINK_PEER_KNOWN) ||
+	return pg_link_peer_station(table, destination) == (packet->to | PG_LINK_PEER_KNOWN) ||
 	       pg_link_is_gateway(table, packet->to);
+}
+
+/* The target's hardware address: the kernel's questions have none, its replies the station that
+ * they go to. */
+static __always_inline bool pg_link_is_plain_arp(struct __sk_buff *skb,
+						 const struct pg_link_packet *packet)
+{
+	const __u32 arp = packet->packet.network;
+	pg_station target = 0;
+	__u8 code = 0;
+
+	if (bpf_skb_load_bytes(skb, arp + 7, &code, sizeof(code)) < 0 ||
+	    bpf_skb_load_bytes(skb, arp + 18, &target, PG_STATION_SIZE) < 0)
+		return false;
+	return target == (code == 1 ? 0 : packet->to);
 }
 
 /*
@@ -78,13 +104,14 @@ static __always_inline void pg_link_judge_target(const struct pg_link *link,
 	facts->remote = *target;
 }
 
-static __always_inline void pg_link_read_arp(const struct pg_link *link,
+static __always_inline void pg_link_read_arp(struct __sk_buff *skb, const struct pg_link *link,
 					     struct pg_link_table *table, struct pg_facts *facts,
 					     const struct pg_link_packet *packet)
 {
 	const struct pg_addr target = facts->remote;
 
-	if (packet->sender != PG_LINK_NOBODY && !packet->is_public)
+	if (!packet->is_public &&
+	    (packet->sender != PG_LINK_NOBODY || !pg_link_is_plain_arp(skb, packet)))
 		facts->defect = PG_REASON_FRAME;
 	if (facts->defect)
 		return;
@@ -96,22 +123,31 @@ static __always_inline void pg_link_read_arp(const struct pg_link *link,
 	pg_link_judge_target(link, table, facts, packet, &target);
 }
 
-static __always_inline void pg_link_read_nd(struct __sk_buff *skb, const struct pg_link *link,
+/* Returns whether it is the kernel's neighbour discovery. */
+static __always_inline bool pg_link_read_nd(struct __sk_buff *skb, const struct pg_link *link,
 					    struct pg_link_table *table, struct pg_facts *facts,
 					    const struct pg_link_packet *packet)
 {
+	const struct pg_addr destination = facts->remote;
 	struct pg_addr target;
+	bool known = true;
 
 	pg_check_mld(skb, &link->header, facts, &packet->packet);
 	if (!(facts->bits & PG_FACT_KERNEL_ND))
-		return;
+		return false;
 	facts->bits &= ~PG_FACT_KERNEL_ND;
 	if (!pg_read_nd(skb, &link->header, facts, &packet->packet, packet->from, &target))
-		return;
+		return false;
+	if (packet->packet.icmp_type == PG_ICMPV6_ADVERT)
+		known = pg_link_may_ask_for(link, table, packet, &destination);
+	if (!packet->is_public &&
+	    !pg_is_nd_destination(&link->header, &packet->packet, &destination, &target, known))
+		return false;
 	facts->bits |= PG_FACT_KERNEL_ND;
 	if (packet->packet.icmp_type == PG_ICMPV6_SOLICIT ||
 	    packet->packet.icmp_type == PG_ICMPV6_ADVERT)
 		pg_link_judge_target(link, table, facts, packet, &target);
+	return true;
 }
 
 /* What is judged by besides the header. */
@@ -120,21 +156,24 @@ static __always_inline void pg_link_read_facts(struct __sk_buff *skb, const stru
 					       const struct pg_view *view, struct pg_facts *facts,
 					       struct pg_link_packet *packet)
 {
+	const struct pg_addr destination = facts->remote;
+	bool nd = false;
+
 	if (packet->sender == PG_LINK_FRAMES && !packet->is_public)
 		facts->defect = PG_REASON_FRAME;
 	if (packet->arp) {
-		pg_link_read_arp(link, table, facts, packet);
+		pg_link_read_arp(skb, link, table, facts, packet);
 	} else {
 		if (packet->sender != PG_LINK_FRAMES)
 			pg_read_socket(skb, facts, &packet->packet);
 		if (facts->bits & PG_FACT_KERNEL_ND)
-			pg_link_read_nd(skb, link, table, facts, packet);
+			nd = pg_link_read_nd(skb, link, table, facts, packet);
 		if (pg_is_own(&link->header, &facts->local))
 			facts->bits |= PG_FACT_OWN_SOURCE;
 		if (pg_is_member_address(&link->header, &facts->remote))
 			facts->bits |= PG_FACT_MEMBER;
 	}
-	if (!packet->is_public && !pg_link_check_stations(link, table, facts, packet)) {
+	if (!packet->is_public && !pg_link_check_stations(link, table, &destination, packet, nd)) {
 		facts->bits &= ~PG_FACT_KERNEL_ND;
 		facts->defect = PG_REASON_FRAME;
 	}
@@ -318,7 +357,7 @@ static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_v
 		/* What completes a connection has ACK, and no RST. */
 		if ((packet->packet.tcp_flags & (PG_TCP_ACK | PG_TCP_RST)) == PG_TCP_ACK &&
 		    !bpf_skb_load_bytes(skb, packet->packet.transport + 8, &number, sizeof(number)))
-			pg_link_record_ack(table, facts, bpf_ntohl(number));
+			pg_link_record_ack(table, view, facts, bpf_ntohl(number));
 		return;
 	}
 	if (pg_addr_is_multicast(&facts->local))

@@ -219,6 +219,7 @@ static __always_inline struct pg_link_ack *pg_link_ack_place(struct pg_link_tabl
 }
 
 static __always_inline void pg_link_record_ack(struct pg_link_table *table,
+					       const struct pg_view *view,
 					       const struct pg_facts *facts, __u32 number)
 {
 	struct pg_link_ack *place =
@@ -227,6 +228,7 @@ static __always_inline void pg_link_record_ack(struct pg_link_table *table,
 	place->remote = facts->remote;
 	place->local_port = facts->local_port;
 	place->remote_port = facts->remote_port;
+	place->generation = (__u32)view->generation;
 	place->number = number;
 }
 
@@ -234,12 +236,15 @@ static __always_inline void pg_link_record_ack(struct pg_link_table *table,
  * Whether the connection that is being accepted was opened from outside: its SYN or the segment
  * that completes it came in by a veth. A process with a packet socket could have made them inside.
  */
-static __always_inline bool pg_link_confirms(__u64 env_id, const struct pg_mark *accepted,
-					     __be16 local_port, __u32 next)
+static __always_inline bool pg_link_confirms(const struct pg_header *header,
+					     const struct pg_mark *accepted, __be16 local_port,
+					     __u32 next)
 {
+	__u64 env_id = header->env_id;
 	struct pg_link_table *table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
 	struct pg_link_flow key = {.protocol = IPPROTO_TCP};
 	struct pg_link_ack *ack;
+	struct pg_view view;
 
 	if (!table)
 		return false;
@@ -249,9 +254,12 @@ static __always_inline bool pg_link_confirms(__u64 env_id, const struct pg_mark 
 	if (pg_link_is_inbound(table, &key))
 		return true;
 	ack = pg_link_ack_place(table, &key.remote, local_port, key.remote_port);
-	/* The whole tuple: whoever knows the hash finds another with the same. */
+	/* The whole tuple: whoever knows the hash finds another with the same. In this generation:
+	 * numbers repeat within minutes, and an older one is of a connection that went out. */
+	pg_view_read(&view, header);
 	return pg_addr_equal(&ack->remote, &key.remote) && ack->local_port == local_port &&
-	       ack->remote_port == key.remote_port && ack->number == next;
+	       ack->remote_port == key.remote_port && ack->number == next &&
+	       ack->generation == (__u32)view.generation;
 }
 
 static __always_inline void pg_link_key_fill(struct pg_link_flow *key, const struct pg_view *view,

@@ -22,6 +22,9 @@
 #define PG_HOPS_ND  255
 #define PG_HOPS_MLD 1
 
+/* Kinds of records in a report (RFC 3810 section 5.2.12): 1 to this one. */
+#define PG_MLD_RECORD_LAST 6
+
 /* Groups in one report; a kernel's with as many own addresses is not known. */
 #define PG_MLD_RECORDS_MAX 16
 
@@ -86,7 +89,9 @@ static __always_inline bool pg_mld_is_own(struct __sk_buff *skb, const struct pg
 			break;
 		if (bpf_skb_load_bytes(skb, message + 8 + i * sizeof(record), &record,
 				       sizeof(record)) < 0 ||
-		    record.extra || record.sources || !pg_is_own_group(header, &record.group))
+		    record.extra || record.sources ||
+		    (__u8)(record.type - 1) >= PG_MLD_RECORD_LAST ||
+		    !pg_is_own_group(header, &record.group))
 			return false;
 	}
 	return true;
@@ -125,6 +130,60 @@ static __always_inline bool pg_is_nd_option(struct __sk_buff *skb, __u32 offset,
 	       ((head[0] == PG_ND_SOURCE || head[0] == PG_ND_TARGET) && told == station);
 }
 
+/* Group N of all nodes of the link. */
+static __always_inline bool pg_is_link_group(const struct pg_addr *addr, __u32 number)
+{
+	return addr->word[0] == bpf_htonl(0xff020000) && !addr->word[1] && !addr->word[2] &&
+	       addr->word[3] == bpf_htonl(number);
+}
+
+static __always_inline bool pg_is_solicited_of(const struct pg_addr *group,
+					       const struct pg_addr *target)
+{
+	return group->word[0] == bpf_htonl(0xff020000) && !group->word[1] &&
+	       group->word[2] == bpf_htonl(1) &&
+	       group->word[3] == (target->word[3] | bpf_htonl(0xff000000));
+}
+
+/* What the kernel leaves empty is empty: a process may rewrite its messages below the hooks. */
+static __always_inline bool pg_is_nd_plain(struct __sk_buff *skb, const struct pg_packet *packet)
+{
+	const bool mld = pg_is_mld_type(packet->icmp_type);
+	__be32 head = 0, words[2] = {}; /* type, code, checksum; what depends on the type */
+	__be32 empty = bpf_htonl(0xffffffff);
+
+	if (bpf_skb_load_bytes(skb, packet->network, &head, sizeof(head)) < 0 ||
+	    bpf_skb_load_bytes(skb, packet->transport + (mld ? 8 : 0), words, sizeof(words)) < 0)
+		return false;
+	if (packet->icmp_type == PG_ICMPV6_ADVERT)
+		empty = bpf_htonl(0x1fffffff);
+	else if (packet->icmp_type == PG_ICMPV6_MLD2_REPORT)
+		empty = bpf_htonl(0xffff0000);
+	return head == bpf_htonl(6U << 28) && !(words[0] & bpf_htonl(0x00ff0000)) &&
+	       !(words[1] & empty);
+}
+
+/* Whether a message of the kernel's goes where the kernel sends it, or to one that the caller may
+ * ask for. */
+static __always_inline bool pg_is_nd_destination(const struct pg_header *header,
+						 const struct pg_packet *packet,
+						 const struct pg_addr *destination,
+						 const struct pg_addr *target, bool known)
+{
+	switch (packet->icmp_type) {
+	case PG_ICMPV6_SOLICIT:
+		return pg_is_solicited_of(destination, target) ||
+		       pg_addr_equal(destination, target);
+	case PG_ICMPV6_ADVERT:
+		return known || pg_is_link_group(destination, 1);
+	case PG_ICMPV6_MLD_REPORT:
+		return pg_is_own_group(header, destination);
+	case PG_ICMPV6_MLD2_REPORT:
+		return pg_is_link_group(destination, 0x16);
+	}
+	return pg_is_link_group(destination, 2);
+}
+
 /*
  * Of what looks like the kernel's neighbour discovery: whether the kernel has made it, and of what
  * size. ret_target: whose link address is asked for, or the source if that is not the question.
@@ -138,6 +197,8 @@ static __always_inline bool pg_read_nd(struct __sk_buff *skb, const struct pg_he
 
 	*ret_target = facts->local;
 	if (!pg_addr_is_unspecified(&facts->local) && !pg_is_own(header, &facts->local))
+		return false;
+	if (!pg_is_nd_plain(skb, packet))
 		return false;
 	if (bpf_skb_load_bytes(skb, packet->network + 7, &hops, sizeof(hops)) < 0)
 		return false;

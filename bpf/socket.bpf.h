@@ -193,7 +193,7 @@ static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx,
 		pg_addr_set_v4(&mark.remote, remote4);
 	/* remote_port is network order in the upper half of the 32 bits as the kernel has it. */
 	mark.remote_port = bpf_htons(bpf_ntohl(ctx->remote_port));
-	mark.confirmed = pg_link_confirms(header->env_id, &mark, local_port, next);
+	mark.confirmed = pg_link_confirms(header, &mark, local_port, next);
 	bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE);
 }
 

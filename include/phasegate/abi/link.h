@@ -99,8 +99,9 @@ struct pg_link_ack {
 	struct pg_addr remote;
 	__be16 local_port, remote_port;
 	__u32 number;
+	__u32 generation; /* of the state when it came in, low bits */
 };
-PG_ASSERT_SIZE(struct pg_link_ack, 24);
+PG_ASSERT_SIZE(struct pg_link_ack, 28);
 
 /* Powers of two; the whole with the kernel's own part of a hash element in 8 KiB. */
 #define PG_LINK_STREAMS	  128
@@ -128,7 +129,7 @@ struct pg_link_table {
 	__u32 barred;
 	__u32 reserved;
 };
-PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 64 * 24 + 32 * 24 + 4 * 8 + 8);
+PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 64 * 24 + 32 * 28 + 4 * 8 + 8);
 
 /*
  * pg_link_counts (key: __u64 env_id) has of each Environment with links a struct pg_counters of
