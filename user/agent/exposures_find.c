@@ -101,6 +101,24 @@ void pg_exposures_look(int cgroup_fd, struct pg_inspection *inspection)
 	pg_inspect_vsock(inspection);
 }
 
+static void look_into_cgroup(const struct pg_agent *agent, const char *path,
+			     struct pg_inspection *inspection)
+{
+	pg_autoclose int mount_fd =
+		open(pg_host_cgroup_mount(agent->host), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	pg_autoclose int cgroup_fd = -1;
+	struct pg_error unused = {};
+	int error = mount_fd < 0 ? -errno : pg_cgroup_open(mount_fd, path + 1, &cgroup_fd, &unused);
+
+	if (!error)
+		pg_exposures_look(cgroup_fd, inspection);
+	/* What is gone meanwhile is refused when it is to be attached to. */
+	else if (!pg_cgroup_is_gone(error))
+		pg_exposures_add(inspection->found, PG_EXPOSURE_NOT_INSPECTED, inspection->member,
+				 "the processes of %s cannot be told: %s", inspection->name,
+				 strerror(-error));
+}
+
 static void inspect_container(struct pg_inspection *inspection,
 			      const struct pg_container *container)
 {
@@ -128,9 +146,7 @@ static void look_at_member(const struct pg_agent *agent, const struct pg_host_pl
 		.places = places,
 		.found = &list->exposures,
 	};
-	pg_autoclose int mount_fd = -1, cgroup_fd = -1;
 	pg_autofree char *name = NULL;
-	struct pg_error unused = {};
 
 	if (asprintf(&name, container ? "the container %s" : "the cgroup %s",
 		     container ? container->container.name : list->paths[member]) < 0) {
@@ -141,11 +157,7 @@ static void look_at_member(const struct pg_agent *agent, const struct pg_host_pl
 	inspection.name = name;
 	if (container)
 		inspect_container(&inspection, &container->container);
-	mount_fd = open(pg_host_cgroup_mount(agent->host), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	/* What is gone meanwhile is refused when it is to be attached to. */
-	if (mount_fd >= 0 &&
-	    pg_cgroup_open(mount_fd, list->paths[member] + 1, &cgroup_fd, &unused) == 0)
-		pg_exposures_look(cgroup_fd, &inspection);
+	look_into_cgroup(agent, list->paths[member], &inspection);
 	if (inspection.net_capabilities && !list->net_capabilities)
 		list->net_member = member;
 	list->net_capabilities |= inspection.net_capabilities;

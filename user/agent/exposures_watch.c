@@ -44,7 +44,8 @@ struct pg_exposure_watch {
 	uint64_t told;		/* kinds that the Environment shows */
 	unsigned long children; /* when it was looked at */
 	unsigned int rounds;
-	bool pending; /* one is to be looked at again */
+	bool pending; /* one is to be looked at again in the next round */
+	bool again;   /* one was to be in this one */
 	bool adopted; /* what is there now was there before this agent */
 };
 
@@ -310,8 +311,8 @@ static bool has_changed(struct pg_exposure_watch *watch, int cgroup_fd)
 	if (pg_file_read_small_at(cgroup_fd, "cgroup.stat", text, sizeof(text)) >= 0 &&
 	    (field = strstr(text, "nr_descendants ")))
 		children = strtoul(field + strlen("nr_descendants "), NULL, 10);
-	changed = watch->pending || children != watch->children ||
-		  ++watch->rounds % ROUNDS_BLIND == 0;
+	changed =
+		watch->again || children != watch->children || ++watch->rounds % ROUNDS_BLIND == 0;
 	watch->children = children;
 	return changed;
 }
@@ -326,7 +327,6 @@ static void look_at_member(struct look *look, int mount_fd)
 
 	if (pg_cgroup_open(mount_fd, path + 1, &fd, &unused) < 0 || !has_changed(watch, fd))
 		return;
-	watch->pending = false;
 	look->cgroups = 0;
 	expect_all(watch);
 	if (pg_cgroup_walk(fd, look_at_cgroup, look) == 0)
@@ -341,6 +341,8 @@ static void look_at(struct pg_agent *agent, struct pg_managed *managed, int moun
 
 	if (!watch)
 		return;
+	watch->again = watch->pending;
+	watch->pending = false;
 	/* Of one that was attached to only what has been started anew is new. */
 	for (; look.member < count; look.member++) {
 		const uint64_t id = pg_environment_member_id(managed->environment, look.member);

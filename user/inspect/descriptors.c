@@ -139,8 +139,13 @@ void pg_inspect_descriptors(struct pg_inspection *inspection, const struct pg_pr
 	const struct dirent *entry;
 	struct stat namespace;
 
-	if (!dir || pid_fd < 0 || fstatat(process->proc_fd, "ns/net", &namespace, 0))
+	if (!dir || pid_fd < 0 || fstatat(process->proc_fd, "ns/net", &namespace, 0)) {
+		if (pg_process_is_alive(process))
+			pg_exposures_add(inspection->found, PG_EXPOSURE_NOT_INSPECTED,
+					 inspection->member, "what %s has open cannot be told",
+					 inspection->name);
 		return;
+	}
 	while ((entry = readdir(dir))) {
 		if (*entry->d_name < '0' || *entry->d_name > '9' ||
 		    !is_socket(dir_fd, entry->d_name))

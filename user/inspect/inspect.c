@@ -125,13 +125,16 @@ static int open_process(pid_t pid, struct pg_process *process)
 	struct pg_error unused = {};
 	char path[32];
 	size_t size;
+	int error;
 
 	*process = (struct pg_process){.pid = pid, .proc_fd = -1};
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	process->proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (process->proc_fd < 0 || pg_file_read_at(process->proc_fd, "status", PROC_FILE_OCTETS,
-						    &process->status, &size, &unused) < 0)
-		return -ESRCH;
+	error = process->proc_fd < 0 ? -errno
+				     : pg_file_read_at(process->proc_fd, "status", PROC_FILE_OCTETS,
+						       &process->status, &size, &unused);
+	if (error)
+		return error == -ENOENT ? -ESRCH : error;
 	process->uid = effective_uid(process->status);
 	process->capabilities = capabilities_of(process->status);
 	process->own_user = pg_same_namespace(process->proc_fd, "user", "self");
@@ -139,7 +142,7 @@ static int open_process(pid_t pid, struct pg_process *process)
 	return 0;
 }
 
-static bool is_alive(const struct pg_process *process)
+bool pg_process_is_alive(const struct pg_process *process)
 {
 	struct stat unused;
 
@@ -188,7 +191,7 @@ static void inspect_place(struct pg_inspection *inspection, struct pg_process *p
 			    &size, &err) < 0 ||
 	    pg_file_read_at(process->proc_fd, "cgroup", PROC_FILE_OCTETS, &process->cgroups, &size,
 			    &err) < 0) {
-		if (is_alive(process))
+		if (pg_process_is_alive(process))
 			pg_exposures_add(inspection->found, PG_EXPOSURE_NOT_INSPECTED,
 					 inspection->member,
 					 "what is mounted in %s cannot be told: %s",
@@ -230,9 +233,17 @@ static void inspect_executable(struct pg_inspection *inspection, const struct pg
 void pg_inspect_process(struct pg_inspection *inspection, pid_t pid)
 {
 	PG_CLEANUP(close_process) struct pg_process process;
+	int error;
 
-	if (open_process(pid, &process) < 0)
+	error = open_process(pid, &process);
+	if (error == -ESRCH)
 		return;
+	if (error) {
+		pg_exposures_add(inspection->found, PG_EXPOSURE_NOT_INSPECTED, inspection->member,
+				 "a process of %s cannot be looked at: %s", inspection->name,
+				 strerror(-error));
+		return;
+	}
 	if (++inspection->processes > PG_INSPECT_PROCESSES_MAX) {
 		pg_exposures_add(inspection->found, PG_EXPOSURE_NOT_INSPECTED, inspection->member,
 				 "%s has more than %d processes: the others were not looked at",

@@ -30,6 +30,9 @@ bool pg_devices_allow(const char *list, bool block, unsigned int major, unsigned
 /* Whether both name the same namespace; in doubt they do not. */
 bool pg_same_namespace(int proc_fd, const char *name, const char *other_process);
 
+/* Of a zombie nothing can be told. */
+bool pg_process_is_alive(const struct pg_process *process);
+
 /* By its name. */
 bool pg_is_runtime_socket(const char *path);
 
