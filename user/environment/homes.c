@@ -313,12 +313,17 @@ static int renew(struct pg_environment *environment, enum pg_homes_look why, boo
 {
 	struct pg_homes_state *state = &environment->homes_state;
 	struct pg_home *home;
-	int error = take_all(environment, why, &changed, err);
+	int failed, error = take_all(environment, why, &changed, err);
 
-	if (!error && changed)
-		error = pg_homes_publish_all(environment, err);
-	if (!error)
-		error = guard_all(environment, why, err);
+	if (error && why != PG_HOMES_LATER)
+		return error;
+	/* What was found is in force, whatever else could not be looked at. */
+	if (changed) {
+		failed = pg_homes_publish_all(environment, error ? NULL : err);
+		error = error ? error : failed;
+	}
+	failed = guard_all(environment, why, error ? NULL : err);
+	error = error ? error : failed;
 	if (error)
 		return error;
 	state->pending = false;

@@ -158,7 +158,7 @@ static int nsid_of(struct msghdr *head)
 }
 
 /* Returns what recvmsg() does. */
-static ssize_t read_one(struct pg_homes_netlink *netlink, char *buffer,
+static ssize_t read_one(struct pg_homes_netlink *netlink, void *buffer,
 			const struct pg_homes_hears *hears)
 {
 	union {
@@ -174,7 +174,7 @@ static ssize_t read_one(struct pg_homes_netlink *netlink, char *buffer,
 			      .msg_control = &control,
 			      .msg_controllen = sizeof(control)};
 	ssize_t got = recvmsg(mnl_socket_get_fd(netlink->heard), &head, 0);
-	const struct nlmsghdr *message = (const struct nlmsghdr *)buffer;
+	const struct nlmsghdr *message = buffer;
 	int left = (int)got;
 
 	if (got <= 0 || from.nl_pid)
@@ -187,7 +187,7 @@ static ssize_t read_one(struct pg_homes_netlink *netlink, char *buffer,
 int pg_homes_netlink_read(struct pg_homes_netlink *netlink, const struct pg_homes_hears *hears,
 			  struct pg_error *err)
 {
-	pg_autofree char *buffer = malloc(BUFFER);
+	pg_autofree void *buffer = malloc(BUFFER);
 
 	if (!buffer)
 		return pg_fail(err, -ENOMEM, "not enough memory to read addresses");
@@ -199,8 +199,8 @@ int pg_homes_netlink_read(struct pg_homes_netlink *netlink, const struct pg_home
 	return 0;
 }
 
-static int ask(struct pg_homes_netlink *netlink, struct nlmsghdr *request, mnl_cb_t callback,
-	       void *userdata)
+static int exchange(struct pg_homes_netlink *netlink, struct nlmsghdr *request, mnl_cb_t callback,
+		    void *userdata)
 {
 	pg_autofree char *buffer = malloc(BUFFER);
 	static uint32_t sequence;
@@ -224,22 +224,27 @@ static int ask(struct pg_homes_netlink *netlink, struct nlmsghdr *request, mnl_c
 	return ran < 0 ? -errno : 0;
 }
 
-/*
- * EINTR: the list changed while it was read, and may lack something. The rest of the answer is
- * thrown away with the socket.
- */
+/* After an error the rest of the answer is thrown away with the socket. */
+static int ask(struct pg_homes_netlink *netlink, struct nlmsghdr *request, mnl_cb_t callback,
+	       void *userdata)
+{
+	const int error = exchange(netlink, request, callback, userdata);
+
+	if (error && netlink->asked) {
+		mnl_socket_close(netlink->asked);
+		netlink->asked = NULL;
+	}
+	return error;
+}
+
+/* EINTR: the list changed while it was read, and may lack something. */
 static int ask_list(struct pg_homes_netlink *netlink, struct nlmsghdr *request, mnl_cb_t callback,
 		    void *userdata)
 {
 	int error = -EINTR;
 
-	for (int i = 0; i < LIST_TRIES && error == -EINTR; i++) {
+	for (int i = 0; i < LIST_TRIES && error == -EINTR; i++)
 		error = ask(netlink, request, callback, userdata);
-		if (error && netlink->asked)
-			mnl_socket_close(netlink->asked);
-		if (error)
-			netlink->asked = NULL;
-	}
 	return error;
 }
 

@@ -86,9 +86,10 @@ static int is_anothers(const struct pg_environment *environment, const struct pg
 
 	if (attached < 0)
 		return attached;
-	*ret_anothers =
-		attached && pg_links_file_elsewhere(environment->record.name, veth->ifindex);
-	return 0;
+	*ret_anothers = false;
+	return attached ? pg_links_file_elsewhere(environment->record.name, veth->ifindex,
+						  ret_anothers, err)
+			: 0;
 }
 
 /* Filters first: without them the entry has no use, without it they deny everything. */
@@ -125,14 +126,17 @@ static int put_on(struct pg_veth *veth, struct pg_error *err)
 
 static int adjust(struct pg_veth *veth, const struct pg_who *who, struct pg_error *err)
 {
+	int error;
+
 	if (veth->shared == who->shared && veth->member == who->member &&
 	    veth->targets == who->targets && !veth->unwritten)
 		return 0;
 	veth->shared = who->shared;
 	veth->targets = who->targets;
 	veth->member = who->member;
-	veth->unwritten = false;
-	return pg_veth_write(veth, err);
+	error = pg_veth_write(veth, err);
+	veth->unwritten = error != 0;
+	return error;
 }
 
 static int try_to_guard(struct pg_home *home, struct pg_veth *veth, const struct pg_who *who,
@@ -291,11 +295,25 @@ static bool is_worth_another_look(const struct pg_link_watch *watch, const struc
 	return !home || home->environment != veth->owner || is_unsettled(home);
 }
 
+/* Those that could not be looked at when they were found; returns whether one still cannot. */
+static bool look_at_missed(const struct pg_host *host)
+{
+	struct pg_environment *environment;
+	struct pg_home *home;
+	bool missed = false;
+
+	LIST_FOREACH (environment, &host->environments, link)
+		LIST_FOREACH (home, &environment->homes, link)
+			if (home->guarded && !home->links)
+				missed |= pg_links_look(home, NULL) != 0;
+	return missed;
+}
+
 static int process_timer(void *userdata, struct pg_error *err)
 {
 	struct pg_link_watch *watch = userdata;
 	struct pg_veth *veth;
-	bool again = false;
+	bool again;
 	int error;
 
 	pg_timer_acknowledge(watch->timer_fd);
@@ -306,6 +324,7 @@ static int process_timer(void *userdata, struct pg_error *err)
 		veth->touched |= veth->failed;
 	}
 	error = process_events(watch, err);
+	again = look_at_missed(watch->host);
 	PG_VETH_FOREACH (watch, i, veth)
 		again |= is_worth_another_look(watch, veth);
 	return error || !again ? error : pg_links_again(watch->host, SOON_NS, err);

@@ -160,4 +160,5 @@ int pg_links_file_read(int record_fd, unsigned int **ret_items, size_t *ret_coun
 		       struct pg_error *err) PG_MUST_CHECK;
 int pg_links_file_write(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
 /* Whether the record of another Environment has the interface. */
-bool pg_links_file_elsewhere(const char *name, unsigned int ifindex);
+int pg_links_file_elsewhere(const char *name, unsigned int ifindex, bool *ret_elsewhere,
+			    struct pg_error *err) PG_MUST_CHECK;

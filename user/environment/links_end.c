@@ -106,10 +106,14 @@ int pg_links_remains_remove(struct pg_host *host, const char *name, struct pg_er
 	int error = read_record(name, &items, &count, err);
 
 	for (size_t i = 0; i < count && !error; i++) {
-		/* The index has been given to a link that another one guards. */
-		if (pg_links_file_elsewhere(name, items[i]))
+		bool anothers;
+
+		/* The index may have been given to a link that another one guards. */
+		error = pg_links_file_elsewhere(name, items[i], &anothers, err);
+		if (!error && anothers)
 			continue;
-		error = pg_link_detach(items[i], err);
+		if (!error)
+			error = pg_link_detach(items[i], err);
 		if (!error && host->kernel)
 			pg_link_forget(host->kernel, items[i]);
 	}

@@ -91,33 +91,42 @@ int pg_links_file_write(struct pg_environment *environment, struct pg_error *err
 	return error ? pg_error_prefix(err, "%s", environment->record.name) : 0;
 }
 
-static bool has(int record_fd, unsigned int ifindex)
+static int has(int record_fd, unsigned int ifindex, bool *ret_has, struct pg_error *err)
 {
 	pg_autofree unsigned int *items = NULL;
 	size_t count;
+	int error = pg_links_file_read(record_fd, &items, &count, err);
 
-	if (pg_links_file_read(record_fd, &items, &count, NULL))
-		return false;
+	*ret_has = false;
 	for (size_t i = 0; i < count; i++)
-		if (items[i] == ifindex)
-			return true;
-	return false;
+		*ret_has |= items[i] == ifindex;
+	/* Of a damaged one its own end tells. */
+	return error == -EPROTO ? 0 : error;
 }
 
-bool pg_links_file_elsewhere(const char *name, unsigned int ifindex)
+int pg_links_file_elsewhere(const char *name, unsigned int ifindex, bool *ret_elsewhere,
+			    struct pg_error *err)
 {
 	pg_autoclosedir DIR *records = opendir(PG_RECORD_ROOT);
 	const struct dirent *entry;
+	int error = 0;
 
-	while (records && (entry = readdir(records))) {
+	*ret_elsewhere = false;
+	if (!records)
+		return errno == ENOENT ? 0
+				       : pg_fail_errno(err, -errno, "opening %s", PG_RECORD_ROOT);
+	while (!error && !*ret_elsewhere && (entry = readdir(records))) {
 		pg_autoclose int fd = -1;
 
 		if (!pg_record_name_valid(entry->d_name) || !strcmp(entry->d_name, name))
 			continue;
 		fd = openat(dirfd(records), entry->d_name,
 			    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		if (fd >= 0 && has(fd, ifindex))
-			return true;
+		if (fd >= 0)
+			error = has(fd, ifindex, ret_elsewhere, err);
+		else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+			error = pg_fail_errno(err, -errno, "opening the record of %s",
+					      entry->d_name);
 	}
-	return false;
+	return error;
 }
