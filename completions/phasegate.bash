@@ -36,8 +36,8 @@ _phasegate_values() {
 		echo "privileged sandbox_runtime device_tun device_vhost device_kvm device_infiniband \
 			device_vfio device_host runtime_socket host_socket host_files bpf_files \
 			cgroup_writable proc_writable host_pid_ptrace host_pid cap_sys_admin \
-			cap_sys_module cap_sys_rawio cap_dac_read_search cap_bpf foreign_socket \
-			packet_socket vsock_socket vsock vsock_filtered unguarded_link host_process \
+			cap_sys_module cap_sys_rawio cap_dac_read_search cap_bpf cap_net_admin \
+			foreign_socket packet_socket vsock_socket vsock vsock_filtered unguarded_link host_process \
 			not_inspected"
 		;;
 	--dns) echo "floor= grace= wildcard-budget= addresses= private= denied=" ;;

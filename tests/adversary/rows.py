@@ -201,6 +201,16 @@ _row("neighbour_question", "the kernel asks the link for a neighbour", "46", "ad
 _row("route_by_neighbour", "the same, for a gateway of a route to A", "46", "admin", None)
 _row("neighbour_static", "frames to A, to another station of the network", "46", "admin", None)
 _row("hardware_address", "octets in the hardware address of frames", "46", "admin", None)
+_row("question_to_target", "the kernel's question for a neighbour, rewritten: to D", "6", "admin",
+     None, rare="nf_tables netdev egress")
+_row("question_to_station", "the same: to another station of the network", "46", "admin", None,
+     rare="nf_tables netdev egress")
+_row("question_filled", "the same: octets where the kernel leaves it empty", "46", "admin", None,
+     rare="nf_tables netdev egress")
+_row("host_macvlan", "a macvlan device on one of the host's", "46", "admin", None, leak=CONFINED,
+     rare="macvlan, and no user namespace of its own")
+_row("host_vxlan", "VXLAN that the host sends", "46", "admin", None, leak=CONFINED,
+     rare="vxlan, and no user namespace of its own")
 
 _group("Not the network's")
 _row("vsock", "AF_VSOCK: the machine around this one", "4", to_allowed=None, leak=CONFINED,

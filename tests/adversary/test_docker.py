@@ -16,7 +16,8 @@ class DockerVectors(VectorsTest):
         cls.docker = DockerHost()
         cls.addClassCleanup(cls.docker.close)
         cls.SETTINGS = {"docker_socket": cls.docker.socket, "podman_socket": "/nonexistent",
-                        "containerd_state": cls.docker.containerd}
+                        "containerd_state": cls.docker.containerd,
+                        "exposures": {"cap_net_admin": "warn"}}
         cls.docker.begin(cls.world, BRIDGE, NETWORK4, NETWORK6)
         cls.world.watch("link", cls.world.host, BRIDGE)
 

@@ -17,8 +17,8 @@ class OwnAddresses(AgentTest):
     SETTINGS = {"exposures": dict.fromkeys(
         ("privileged", "host_pid_ptrace", "host_pid", "host_files", "bpf_files", "cgroup_writable",
          "proc_writable", "cap_sys_admin", "cap_sys_module", "cap_sys_rawio", "cap_dac_read_search",
-         "cap_bpf", "unguarded_link", "device_host", "device_kvm", "device_tun", "device_vhost",
-         "host_socket", "runtime_socket", "vsock"), "list")}
+         "cap_bpf", "cap_net_admin", "unguarded_link", "device_host", "device_kvm", "device_tun",
+         "device_vhost", "host_socket", "runtime_socket", "vsock"), "list")}
 
     def wait_for(self, condition, about):
         deadline = time.monotonic() + 30

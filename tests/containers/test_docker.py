@@ -38,7 +38,8 @@ class Docker(ContainerTest):
         cls.SETTINGS = {"docker_socket": cls.docker.socket, "podman_socket": "/nonexistent",
                         "containerd_state": cls.docker.containerd, "resolvers": [B4],
                         "group": GROUP.gr_name,
-                        "exposures": {"privileged": "ask", "cgroup_writable": "ask"}}
+                        "exposures": {"privileged": "ask", "cgroup_writable": "ask",
+                                      "cap_net_admin": "list"}}
         super().setUpClass()
         cls.docker.start(cls.lab)
 
@@ -323,7 +324,7 @@ class Docker(ContainerTest):
                 self.addCleanup(self.docker.remove, name)
                 made = self.attach(name)
                 self.assertLessEqual({one["id"] for one in made["exposures"]},
-                                     {"vsock", "vsock_filtered", "host_pid"})
+                                     {"vsock", "vsock_filtered", "host_pid", "cap_net_admin"})
                 self.daemon.destroy(made["name"], "release")
 
     def test_what_policies_cannot_hold(self):

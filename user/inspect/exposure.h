@@ -45,6 +45,8 @@
 	X(CAP_DAC_READ_SEARCH, "cap_dac_read_search", REFUSE, \
 	  "start it with --cap-drop DAC_READ_SEARCH") \
 	X(CAP_BPF, "cap_bpf", REFUSE, "start it with --cap-drop BPF --cap-drop PERFMON") \
+	X(CAP_NET_ADMIN, "cap_net_admin", REFUSE, \
+	  "start it without NET_ADMIN, or in a user namespace of its own") \
 	X(FOREIGN_SOCKET, "foreign_socket", REFUSE, \
 	  "start it without descriptors of sockets of another network namespace") \
 	X(PACKET_SOCKET, "packet_socket", REFUSE, \

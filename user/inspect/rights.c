@@ -19,7 +19,9 @@
 	X(CAP_SYS_RAWIO, CAP_SYS_RAWIO, "can write to memory and disks") \
 	X(CAP_DAC_READ_SEARCH, CAP_DAC_READ_SEARCH, "can open files of the host by their handles") \
 	X(BPF, CAP_BPF, "can load programs of its own into the kernel") \
-	X(PERFMON, CAP_BPF, "can look into the kernel")
+	X(PERFMON, CAP_BPF, "can look into the kernel") \
+	X(CAP_NET_ADMIN, CAP_NET_ADMIN, \
+	  "can make interfaces on those of the host, to which its veth leads")
 
 static const struct {
 	int capability;
@@ -45,10 +47,18 @@ static bool has_everything(const struct pg_process *process)
 	       has(process, CAP_MAC_ADMIN) && has(process, CAP_SYSLOG);
 }
 
+/* In the host's network it is PG_EXPOSURE_UNGUARDED_LINK. */
+static bool is_named_elsewhere(const struct pg_process *process, enum pg_exposure_id id)
+{
+	return id == PG_EXPOSURE_CAP_NET_ADMIN &&
+	       pg_same_namespace(process->proc_fd, "net", "self");
+}
+
 static void look_at_capabilities(struct pg_inspection *inspection, const struct pg_process *process)
 {
 	for (size_t i = 0; i < PG_ARRAY_SIZE(rights); i++)
-		if (has(process, rights[i].capability))
+		if (has(process, rights[i].capability) &&
+		    !is_named_elsewhere(process, rights[i].id))
 			pg_exposures_add(inspection->found, rights[i].id, inspection->member,
 					 "%s has %s%s: it %s", inspection->name,
 					 strncmp(rights[i].name, "CAP_", 4) == 0 ? "" : "CAP_",
