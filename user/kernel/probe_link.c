@@ -53,7 +53,7 @@ void pg_probe_link(struct pg_probe *probe, const struct pg_scratch *scratch)
 			       number == EPERM
 				       ? "run as root"
 				       : "load the modules sch_ingress and cls_bpf; without "
-					 "them the agent refuses containers with a veth");
+					 "them nothing guards the veths of containers");
 	}
 	pg_probe_emit(probe, &report);
 }
