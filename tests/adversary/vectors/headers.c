@@ -197,7 +197,7 @@ VECTOR(ping_socket)
 
 	if (fd < 0)
 		return fd;
-	strncpy((char *)echo + ICMP_SIZE, attempt->token, sizeof(echo) - ICMP_SIZE);
+	snprintf((char *)echo + ICMP_SIZE, sizeof(echo) - ICMP_SIZE, "%s", attempt->token);
 	return sent(sendto(fd, echo, ICMP_SIZE + strlen(attempt->token), 0, &to.sa, size_of(&to)));
 }
 
