@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/ip.h>
+#include <stdio.h>
 #include <string.h>
 
 #ifndef IPV6_FREEBIND
