@@ -180,8 +180,13 @@ static __always_inline void pg_link_record_peer(struct pg_link_table *table,
 	const __u32 hash = pg_link_hash(addr, 0);
 	__u32 way = bpf_get_prandom_u32() % PG_LINK_PEER_WAYS;
 	struct pg_link_peer *place;
+	const __u8 *hop;
 
 	if (pg_link_peer_station(table, addr) == (station | PG_LINK_PEER_KNOWN))
+		return;
+	/* Where the host is, is known; a neighbour may say that it is there. */
+	hop = bpf_map_lookup_elem(&pg_link_hops, &key);
+	if (hop && *hop == PG_LINK_HOP_HOST)
 		return;
 		/* It may be there with another station. */
 #pragma unroll
@@ -192,7 +197,7 @@ static __always_inline void pg_link_record_peer(struct pg_link_table *table,
 	place = pg_link_peer_place(table, hash, way);
 	place->addr = *addr;
 	place->station = station;
-	if (bpf_map_lookup_elem(&pg_link_hops, &key))
+	if (hop)
 		*pg_link_gateway_place(table, addr) = station;
 }
 

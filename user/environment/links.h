@@ -123,7 +123,8 @@ struct pg_open_link {
 struct pg_hops {
 	struct pg_addr items[PG_HOPS_MAX];
 	size_t count;
-	bool known; /* with those of IPv4 */
+	size_t hosts; /* so many at the beginning are the host's */
+	bool known;   /* with those of IPv4 */
 };
 struct pg_links {
 	struct pg_who who;

@@ -50,6 +50,7 @@ static void take_address(void *userdata, unsigned int ifindex, const struct pg_a
 	if (!is_at_host_end(looking->home, ifindex))
 		return;
 	add(looking->hops, addr);
+	looking->hops->hosts = looking->hops->count;
 	looking->hops->known |= pg_addr_is_v4(addr);
 }
 
@@ -104,7 +105,9 @@ int pg_home_read_hops(const struct pg_home *home, const struct pg_who *who, stru
 	for (size_t i = 0; i < hops->count && home->fixed; i++)
 		add(&found, &hops->items[i]);
 	for (size_t i = 0; i < found.count && !error; i++)
-		error = pg_link_hop_add(host->kernel, env_id, &found.items[i], err);
+		error = pg_link_hop_add(host->kernel, env_id, &found.items[i],
+					i < found.hosts ? PG_LINK_HOP_HOST : PG_LINK_HOP_ROUTER,
+					err);
 	for (size_t i = 0; i < hops->count && !error; i++)
 		if (!has(&found, &hops->items[i]) && !is_anothers(home, &hops->items[i]))
 			pg_link_hop_remove(host->kernel, env_id, &hops->items[i]);

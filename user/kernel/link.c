@@ -98,13 +98,12 @@ bool pg_link_next(struct pg_kernel *kernel, unsigned int *ifindex)
 }
 
 int pg_link_hop_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
-		    struct pg_error *err)
+		    uint8_t kind, struct pg_error *err)
 {
 	const struct pg_own_key key = {.env_id = env_id, .addr = *addr};
-	const uint8_t present = 1;
 	char text[PG_ADDR_TEXT];
 
-	if (bpf_map_update_elem(hops_fd(kernel), &key, &present, BPF_ANY))
+	if (bpf_map_update_elem(hops_fd(kernel), &key, &kind, BPF_ANY))
 		return pg_fail_errno(err, -errno, "recording the next hop %s",
 				     pg_addr_format(addr, text));
 	return 0;

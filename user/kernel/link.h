@@ -46,9 +46,10 @@ int pg_link_detach(unsigned int ifindex, struct pg_error *err) PG_MUST_CHECK;
 int pg_link_attached(struct pg_kernel *kernel, unsigned int ifindex,
 		     struct pg_error *err) PG_MUST_CHECK;
 
-/* For PG_LINK_TARGETS: addresses that the Environment's namespaces route by. */
+/* For PG_LINK_TARGETS: addresses that the Environment's namespaces route by. kind: PG_LINK_HOP_*.
+ */
 int pg_link_hop_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
-		    struct pg_error *err) PG_MUST_CHECK;
+		    uint8_t kind, struct pg_error *err) PG_MUST_CHECK;
 void pg_link_hop_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr);
 
 /* What was denied at all links that the Environment has or had; zero if it had none. */

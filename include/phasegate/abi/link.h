@@ -136,8 +136,11 @@ PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 64 * 24 + 32 * 28 + 4 
  * what was denied there, all links together; what passes is not counted.
  *
  * pg_link_hops (key: struct pg_own_key) has for PG_LINK_TARGETS the addresses that an Environment's
- * namespaces route by. Presence is all that matters.
+ * namespaces route by, with one of PG_LINK_HOP_*.
  */
+
+#define PG_LINK_HOP_ROUTER 1 /* at whatever station it is seen */
+#define PG_LINK_HOP_HOST   2 /* an address of the host end or its bridge, at no other station */
 
 /* Value of pg_link_runs: what a run of the programs gathers, of no meaning to others. */
 #define PG_LINK_RUN_BYTES 96
