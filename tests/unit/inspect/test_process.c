@@ -15,9 +15,10 @@ static pid_t start(void)
 	const pid_t pid = fork();
 
 	cr_assert_geq(pid, 0);
-	while (!pid)
+	if (pid)
+		return pid;
+	for (;;)
 		pause();
-	return pid;
 }
 
 static void end(pid_t pid)
