@@ -22,10 +22,16 @@ static __always_inline void pg_addr_set_v4(struct pg_addr *addr, __be32 v4)
 	addr->word[3] = v4;
 }
 
+/* 0 if they are equal: one value to branch by instead of four. */
+static __always_inline __u32 pg_addr_difference(const struct pg_addr *a, const struct pg_addr *b)
+{
+	return (a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1]) | (a->word[2] ^ b->word[2]) |
+	       (a->word[3] ^ b->word[3]);
+}
+
 static __always_inline bool pg_addr_equal(const struct pg_addr *a, const struct pg_addr *b)
 {
-	return a->word[0] == b->word[0] && a->word[1] == b->word[1] && a->word[2] == b->word[2] &&
-	       a->word[3] == b->word[3];
+	return !pg_addr_difference(a, b);
 }
 
 static __always_inline bool pg_addr_is_v6_loopback(const struct pg_addr *addr)

@@ -79,6 +79,27 @@ static __always_inline bool pg_may_report_denied(const struct pg_header *header,
 	return true;
 }
 
+/* A source that user space does not know: it looks at once whether the address is a new one. */
+static __always_inline void pg_report_source(const struct pg_view *view,
+					     const struct pg_facts *facts,
+					     struct pg_counters *counters)
+{
+	const __u64 second = bpf_ktime_get_boot_ns() / 1000000000;
+	__u32 index = view->header->state;
+	struct pg_event_budget *budget = bpf_map_lookup_elem(&pg_event_budgets, &index);
+
+	if (!budget)
+		return;
+	if (budget->source_second < second) {
+		budget->source_second = second;
+		budget->sources = 0;
+	}
+	if (budget->sources >= PG_EVENT_SOURCE_PER_S)
+		return;
+	__sync_fetch_and_add(&budget->sources, 1);
+	pg_report(view, facts, PG_EVENT_UNKNOWN_SOURCE, PG_REASON_SOURCE, counters);
+}
+
 static __always_inline void pg_report_denied(const struct pg_view *view,
 					     const struct pg_facts *facts, enum pg_count what,
 					     enum pg_reason reason, struct pg_counters *counters)

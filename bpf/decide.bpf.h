@@ -183,7 +183,8 @@ static __always_inline enum pg_reason pg_decide(const struct pg_view *view,
 	if (slot->mode == PG_MODE_PUBLIC && !(facts->defect && facts->bits & PG_FACT_TO_LO))
 		return PG_REASON_PUBLIC;
 	if (facts->bits & PG_FACT_PACKET && !(facts->bits & PG_FACT_OWN_SOURCE) &&
-	    header->flags & (PG_HEADER_CHECK_SOURCE | PG_HEADER_CHECK_LO_SOURCE))
+	    (facts->bits & PG_FACT_LINK ||
+	     header->flags & (PG_HEADER_CHECK_SOURCE | PG_HEADER_CHECK_LO_SOURCE)))
 		return PG_REASON_SOURCE;
 	if (facts->defect)
 		return facts->defect;

@@ -27,6 +27,7 @@
 #define PG_FACT_UNSERVED    (1U << 12) /* LISTENER, where none has been opened yet */
 #define PG_FACT_TO_LO	    (1U << 13) /* a packet to lo */
 #define PG_FACT_MEMBER	    (1U << 14) /* the destination is another member's */
+#define PG_FACT_LINK	    (1U << 15) /* judged at the veth, where the source is always checked */
 
 struct pg_facts {
 	__u64 netns;		      /* cookie of the socket's namespace; 0 if not known */

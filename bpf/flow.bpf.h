@@ -10,6 +10,9 @@
 /* How stale .seen may be: refreshing it for every packet would bounce a cache line. */
 #define PG_FLOW_REFRESH_NS 1000000000ULL
 
+#define PG_EEXIST 17
+#define PG_ENOSPC 28
+
 static __always_inline void pg_flow_key_fill(struct pg_flow_key *key,
 					     const struct pg_header *header,
 					     const struct pg_facts *facts)
@@ -23,21 +26,50 @@ static __always_inline void pg_flow_key_fill(struct pg_flow_key *key,
 	key->protocol = facts->protocol;
 }
 
-static __always_inline struct pg_flow *pg_flow_lookup(const struct pg_header *header,
-						      const struct pg_facts *facts)
+/* The same without the source address, which connect and sendmsg do not know. */
+static __always_inline void pg_flow_key_hint(struct pg_flow_key *key)
 {
-	struct pg_flow_key key = {};
-	struct pg_flow *flow;
+	__builtin_memset(&key->local, 0, sizeof(key->local));
+	key->kind = PG_FLOW_HINT;
+}
+
+static __always_inline struct pg_flow *pg_flow_find(const struct pg_flow_key *key)
+{
+	struct pg_flow *flow = bpf_map_lookup_elem(&pg_flows, key);
 	__u64 now;
 
-	pg_flow_key_fill(&key, header, facts);
-	flow = bpf_map_lookup_elem(&pg_flows, &key);
 	if (!flow)
 		return NULL;
 	now = bpf_ktime_get_boot_ns();
 	if (now - flow->seen > PG_FLOW_REFRESH_NS)
 		flow->seen = now;
 	return flow;
+}
+
+static __always_inline struct pg_flow *pg_flow_lookup(const struct pg_header *header,
+						      const struct pg_facts *facts)
+{
+	struct pg_flow_key key = {};
+
+	pg_flow_key_fill(&key, header, facts);
+	return pg_flow_find(&key);
+}
+
+/* For connect and sendmsg. Of a socket from before the attach the packets do not always tell the
+ * namespace; they are judged by themselves. */
+static __always_inline struct pg_flow *pg_flow_lookup_hint(const struct pg_header *header,
+							   const struct pg_facts *facts)
+{
+	struct pg_flow_key key = {};
+	struct pg_flow *flow;
+
+	pg_flow_key_fill(&key, header, facts);
+	pg_flow_key_hint(&key);
+	flow = pg_flow_find(&key);
+	if (flow || !(header->flags & PG_HEADER_ATTACHED))
+		return flow;
+	key.netns = 0;
+	return pg_flow_find(&key);
 }
 
 /* Whether the flow was opened from outside, and something came in since the last switch. */
@@ -64,16 +96,54 @@ static __always_inline bool pg_flow_inbound_barred(__u64 env_id)
 	return !until || bpf_ktime_get_boot_ns() < *until;
 }
 
-static __always_inline void pg_flow_insert(const struct pg_view *view, struct pg_flow_key *key,
-					   enum pg_direction direction,
-					   struct pg_counters *counters)
+static __always_inline void pg_flow_count(const struct pg_header *header, __s64 change)
+{
+	__u32 own = header->state, all = PG_FLOW_ALL;
+	struct pg_flow_count *count;
+
+	count = bpf_map_lookup_elem(&pg_flow_counts, &own);
+	if (count)
+		__sync_fetch_and_add(&count->live, change);
+	count = bpf_map_lookup_elem(&pg_flow_counts, &all);
+	if (count)
+		__sync_fetch_and_add(&count->live, change);
+}
+
+/* CPUs that ask at once may each have one more. */
+static __always_inline bool pg_flow_has_room(const struct pg_header *header)
+{
+	__u32 own_index = header->state, all_index = PG_FLOW_ALL;
+	const struct pg_flow_count *own = bpf_map_lookup_elem(&pg_flow_counts, &own_index);
+	const struct pg_flow_count *all = bpf_map_lookup_elem(&pg_flow_counts, &all_index);
+
+	return own && all && own->live + all->live < PG_FLOW_MAX;
+}
+
+/* 0, or a negative errno. */
+static __always_inline long pg_flow_put(const struct pg_view *view, struct pg_flow_key *key,
+					enum pg_direction direction)
 {
 	struct pg_flow flow = {.seen = bpf_ktime_get_boot_ns(), .direction = direction};
 	long error;
 
+	if (!pg_flow_has_room(view->header))
+		return -PG_ENOSPC;
+	flow.owner = view->header->state;
 	flow.generation = (__u32)view->generation;
+	pg_flow_count(view->header, 1);
 	error = bpf_map_update_elem(&pg_flows, key, &flow, BPF_NOEXIST);
-	if (!error || error == -17 /* EEXIST: another CPU was first */)
+	if (error)
+		pg_flow_count(view->header, -1);
+	return error;
+}
+
+static __always_inline void pg_flow_insert(const struct pg_view *view, struct pg_flow_key *key,
+					   enum pg_direction direction,
+					   struct pg_counters *counters)
+{
+	const long error = pg_flow_put(view, key, direction);
+
+	if (!error || error == -PG_EEXIST) /* another CPU was first */
 		return;
 	__sync_fetch_and_add(&counters->flows_refused, 1);
 	if (direction == PG_FLOW_OUTBOUND)
@@ -107,6 +177,7 @@ static __always_inline void pg_flow_key_hidden(struct pg_flow_key *key,
 {
 	key->env_id = header->env_id;
 	key->protocol = IPPROTO_UDP;
+	key->kind = PG_FLOW_HIDDEN;
 	if (remote)
 		key->remote = *remote;
 }
@@ -143,31 +214,26 @@ static __always_inline bool pg_flow_is_barred(const struct pg_header *header,
 
 /* The flow is inbound, in this generation. */
 static __always_inline void pg_flow_open_inbound(const struct pg_view *view,
-						 const struct pg_facts *facts, struct pg_flow *flow,
+						 struct pg_flow_key *key, struct pg_flow *flow,
 						 struct pg_counters *counters)
 {
-	struct pg_flow_key key = {};
-
-	if (flow) {
+	if (flow)
 		flow->generation = (__u32)view->generation;
-		return;
-	}
-	pg_flow_key_fill(&key, view->header, facts);
-	pg_flow_insert(view, &key, PG_FLOW_INBOUND, counters);
+	else
+		pg_flow_insert(view, key, PG_FLOW_INBOUND, counters);
 }
 
-/*
- * A datagram came in: unless the Environment spoke first, the flow is inbound. The second key,
- * without the local address, is a hint for connect and sendmsg, which run before a source is
- * chosen; packets are judged by the exact one.
- */
+/* A datagram came in: unless the Environment spoke first, the flow is inbound. */
 static __always_inline void pg_flow_record_inbound(const struct pg_view *view,
 						   struct pg_facts *facts,
 						   struct pg_counters *counters)
 {
-	struct pg_flow *flow = pg_flow_lookup(view->header, facts);
+	struct pg_flow_key key = {};
+	struct pg_flow *flow;
 
-	/* Nothing can be sent back to port 0, whose hint would be the key of what is hidden. */
+	pg_flow_key_fill(&key, view->header, facts);
+	flow = pg_flow_find(&key);
+	/* Nothing can be sent back to port 0. */
 	if (!facts->remote_port || (flow && flow->direction == PG_FLOW_OUTBOUND))
 		return;
 	if (pg_flow_is_barred(view->header, facts))
@@ -176,7 +242,7 @@ static __always_inline void pg_flow_record_inbound(const struct pg_view *view,
 		__sync_fetch_and_add(&counters->flows_refused, 1);
 		return;
 	}
-	pg_flow_open_inbound(view, facts, flow, counters);
-	__builtin_memset(&facts->local, 0, sizeof(facts->local));
-	pg_flow_open_inbound(view, facts, pg_flow_lookup(view->header, facts), counters);
+	pg_flow_open_inbound(view, &key, flow, counters);
+	pg_flow_key_hint(&key);
+	pg_flow_open_inbound(view, &key, pg_flow_find(&key), counters);
 }

@@ -135,14 +135,27 @@ static __always_inline enum pg_receiver pg_find_receiver(struct __sk_buff *skb,
 	return found;
 }
 
-/* Whether a sockaddr's address can only be reached through lo. */
-static __always_inline bool pg_is_local_destination(const struct pg_header *header,
-						    const struct pg_addr *addr)
+/* Whether an own address is of the namespace, as far as either is known. */
+static __always_inline bool pg_is_own_in(const pg_own_value *own, __u64 netns)
 {
-	struct pg_own_key own = {.env_id = header->env_id, .addr = *addr};
+	const __u64 cookie = *own & ~PG_OWN_HOST;
 
-	return pg_addr_is_loopback(addr) || pg_addr_is_unspecified(addr) ||
-	       bpf_map_lookup_elem(&pg_own, &own);
+	return !cookie || !netns || cookie == netns;
+}
+
+/* Whether a sockaddr's address can only be reached through lo: an own one of the namespace that the
+ * socket is in. That of another is elsewhere. */
+static __always_inline bool pg_is_local_destination(const struct pg_header *header,
+						    const struct pg_facts *facts)
+{
+	const struct pg_addr *addr = &facts->remote;
+	struct pg_own_key key = {.env_id = header->env_id, .addr = *addr};
+	pg_own_value *own;
+
+	if (pg_addr_is_loopback(addr) || pg_addr_is_unspecified(addr))
+		return true;
+	own = bpf_map_lookup_elem(&pg_own, &key);
+	return own && pg_is_own_in(own, facts->netns);
 }
 
 /*

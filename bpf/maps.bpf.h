@@ -11,6 +11,7 @@
 #include <phasegate/abi/event.h>
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/header.h>
+#include <phasegate/abi/link.h>
 #include <phasegate/abi/member.h>
 #include <phasegate/abi/set.h>
 #include <phasegate/abi/state.h>
@@ -97,8 +98,57 @@ struct {
 	__uint(max_entries, PG_OWN_MAX);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct pg_own_key);
-	__type(value, __u8);
+	__type(value, pg_own_value);
 } pg_own SEC(".maps");
+
+/* Solicited-node groups of these, and how many of them have it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_OWN_GROUPS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pg_own_key);
+	__type(value, __u32);
+} pg_own_groups SEC(".maps");
+
+/* The guard at veths: abi/link.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_LINK_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct pg_link);
+} pg_links SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_ENVIRONMENT_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct pg_link_table);
+} pg_link_tables SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_ENVIRONMENT_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct pg_counters);
+} pg_link_counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_LINK_HOP_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pg_own_key);
+	__type(value, __u8);
+} pg_link_hops SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, PG_LINK_RUN_BYTES);
+} pg_link_runs SEC(".maps");
 
 /* Addresses of the host, and what an entry opens on them. */
 struct {
@@ -125,6 +175,15 @@ struct {
 	__type(key, struct pg_flow_key);
 	__type(value, struct pg_flow);
 } pg_flows SEC(".maps");
+
+/* Mapped into user space, which deletes flows while hooks insert them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PG_ENVIRONMENT_MAX);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct pg_flow_count);
+} pg_flow_counts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

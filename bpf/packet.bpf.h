@@ -26,12 +26,14 @@
 #define PG_NEXT_EXPERIMENT1 253
 #define PG_NEXT_EXPERIMENT2 254
 
+#define PG_TCP_FIN 0x01
 #define PG_TCP_SYN 0x02
 #define PG_TCP_RST 0x04
 #define PG_TCP_ACK 0x10
 
 /* What only the packet layer needs to know besides the facts. */
 struct pg_packet {
+	__u32 network;	 /* offset of the IP header: 0 in hooks of a cgroup */
 	__u32 transport; /* offset of the transport header */
 	__u8 tcp_flags;
 	__u8 icmp_type;
@@ -86,7 +88,7 @@ static __always_inline void pg_read_ipv4(struct __sk_buff *skb, bool egress, str
 {
 	struct iphdr ip;
 
-	if (bpf_skb_load_bytes(skb, 0, &ip, sizeof(ip)) < 0 || ip.version != 4) {
+	if (bpf_skb_load_bytes(skb, packet->network, &ip, sizeof(ip)) < 0 || ip.version != 4) {
 		facts->defect = PG_REASON_TRUNCATED;
 		return;
 	}
@@ -102,7 +104,7 @@ static __always_inline void pg_read_ipv4(struct __sk_buff *skb, bool egress, str
 		facts->defect = PG_REASON_FRAGMENT;
 		return;
 	}
-	packet->transport = sizeof(ip);
+	packet->transport = packet->network + sizeof(ip);
 	pg_read_transport(skb, egress, facts, packet);
 }
 
@@ -123,7 +125,7 @@ static __always_inline void pg_read_hop_by_hop(struct __sk_buff *skb, struct pg_
 		return;
 	}
 	if (hop.option != PG_OPTION_JUMBO || hop.option_length != 4 || hop.next != IPPROTO_TCP ||
-	    !skb->gso_size || skb->len <= 65535)
+	    !skb->gso_size || skb->len - packet->network <= 65535)
 		return;
 	facts->defect = 0;
 	facts->protocol = hop.next;
@@ -135,7 +137,7 @@ static __always_inline void pg_read_ipv6(struct __sk_buff *skb, bool egress, str
 {
 	struct ipv6hdr ip;
 
-	if (bpf_skb_load_bytes(skb, 0, &ip, sizeof(ip)) < 0 || ip.version != 6) {
+	if (bpf_skb_load_bytes(skb, packet->network, &ip, sizeof(ip)) < 0 || ip.version != 6) {
 		facts->defect = PG_REASON_TRUNCATED;
 		return;
 	}
@@ -143,7 +145,7 @@ static __always_inline void pg_read_ipv6(struct __sk_buff *skb, bool egress, str
 	__builtin_memcpy(&facts->local, egress ? &ip.saddr : &ip.daddr, sizeof(facts->local));
 	__builtin_memcpy(&facts->remote, egress ? &ip.daddr : &ip.saddr, sizeof(facts->remote));
 	facts->protocol = ip.nexthdr;
-	packet->transport = sizeof(ip);
+	packet->transport = packet->network + sizeof(ip);
 	switch (ip.nexthdr) {
 	case PG_NEXT_HOP_BY_HOP:
 		pg_read_hop_by_hop(skb, facts, packet);
@@ -167,7 +169,8 @@ static __always_inline void pg_read_ipv6(struct __sk_buff *skb, bool egress, str
 	pg_read_transport(skb, egress, facts, packet);
 }
 
-/* Fills addresses, ports, protocol and defect. "Local" is the source of what goes out. */
+/* Fills addresses, ports, protocol and defect, from packet->network on. "Local" is the source of
+ * what goes out. */
 static __always_inline void pg_read_packet(struct __sk_buff *skb, bool egress,
 					   struct pg_facts *facts, struct pg_packet *packet)
 {

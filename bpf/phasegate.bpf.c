@@ -12,20 +12,17 @@
 #include "decide.bpf.h"
 #include "dns.bpf.h"
 #include "flow.bpf.h"
+#include "hook.bpf.h"
+#include "link.bpf.h"
 #include "loopback.bpf.h"
 #include "maps.bpf.h"
+#include "neighbour.bpf.h"
 #include "packet.bpf.h"
+#include "sockaddr.bpf.h"
 #include "socket.bpf.h"
 #include "view.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-/* Values that a cgroup hook returns. */
-#define PG_HOOK_DENY  0
-#define PG_HOOK_ALLOW 1
-/* Of egress: the packet goes nowhere, but sending it succeeds (unless the socket has IP_RECVERR,
- * see pg_setsockopt). */
-#define PG_HOOK_TAKE  2
 
 /*
  * Whether the source is the Environment's own, as far as the header asks for it. On lo pg_own does
@@ -34,7 +31,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 static __always_inline bool pg_source_is_own(struct __sk_buff *skb, const struct pg_header *header,
 					     const struct pg_facts *facts)
 {
-	struct pg_own_key own = {.env_id = header->env_id, .addr = facts->local};
+	struct pg_own_key key = {.env_id = header->env_id, .addr = facts->local};
+	pg_own_value *own;
 
 	if (pg_addr_is_loopback(&facts->local))
 		return true;
@@ -42,7 +40,10 @@ static __always_inline bool pg_source_is_own(struct __sk_buff *skb, const struct
 		return !(header->flags & (PG_HEADER_CHECK_SOURCE | PG_HEADER_CHECK_LO_SOURCE)) ||
 		       (!pg_addr_is_unspecified(&facts->local) &&
 			pg_addr_equal(&facts->local, &facts->remote));
-	return !(header->flags & PG_HEADER_CHECK_SOURCE) || bpf_map_lookup_elem(&pg_own, &own);
+	if (!(header->flags & PG_HEADER_CHECK_SOURCE))
+		return true;
+	own = bpf_map_lookup_elem(&pg_own, &key);
+	return own && pg_is_own_in(own, facts->netns);
 }
 
 /* Who receives what goes to lo. */
@@ -77,6 +78,7 @@ static __always_inline void pg_read_egress_facts(struct __sk_buff *skb,
 						 const struct pg_packet *packet)
 {
 	pg_read_socket(skb, facts, packet);
+	pg_check_mld(skb, header, facts, packet);
 	if (pg_source_is_own(skb, header, facts))
 		facts->bits |= PG_FACT_OWN_SOURCE;
 	if (skb->ifindex != PG_IFINDEX_LOOPBACK) {
@@ -137,6 +139,8 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 		return PG_HOOK_ALLOW;
 	}
 	pg_report_denied(view, &facts, PG_COUNT_PACKET, reason, counters);
+	if (reason == PG_REASON_SOURCE && flows)
+		pg_report_source(view, &facts, counters);
 	if (pg_is_stranded(skb, &facts))
 		pg_report(view, &facts, PG_EVENT_STRANDED, reason, counters);
 	return PG_HOOK_DENY;
@@ -164,7 +168,8 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 	}
 	if (skb->ifindex != PG_IFINDEX_LOOPBACK) {
 		pg_read_packet(skb, false, &facts, &packet);
-		if (facts.protocol == IPPROTO_UDP && !facts.defect) {
+		if (facts.protocol == IPPROTO_UDP && !facts.defect &&
+		    pg_may_answer(view->header, skb->sk)) {
 			facts.netns = pg_socket_netns(skb->sk);
 			pg_flow_record_inbound(view, &facts, counters);
 		}
@@ -189,7 +194,7 @@ int pg_sockops(struct bpf_sock_ops *ctx)
 
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		pg_mark_accepted(ctx);
+		pg_mark_accepted(ctx, header);
 		break;
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		pg_mark_listener(ctx, header);
@@ -218,79 +223,6 @@ int pg_sock_create(struct bpf_sock *sk)
 	mark.netns = bpf_get_netns_cookie(sk);
 	return bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE) ? PG_HOOK_ALLOW
 										     : PG_HOOK_DENY;
-}
-
-/* Returns whether the destination is known to be local. */
-static __always_inline bool pg_read_sockaddr_facts(struct bpf_sock_addr *ctx, enum pg_count what,
-						   const struct pg_view *view,
-						   struct pg_facts *facts)
-{
-	const struct pg_header *header = view->header;
-	struct bpf_sock *sk = ctx->sk;
-	bool local;
-
-	facts->netns = bpf_get_netns_cookie(ctx);
-	if (what == PG_COUNT_SENDMSG && facts->protocol == IPPROTO_UDP && sk &&
-	    pg_is_mapped_peer(sk, facts))
-		facts->bits |= PG_FACT_ESTABLISHED;
-	if (facts->protocol == IPPROTO_UDP && sk && sk->src_port) {
-		facts->local_port = bpf_htons(sk->src_port);
-		if (pg_flow_is_inbound(view, pg_flow_lookup(header, facts)))
-			facts->bits |= PG_FACT_INBOUND;
-	}
-	if (pg_dns_goes_to_listener(view, facts)) {
-		facts->bits |= PG_FACT_LISTENER;
-		return true;
-	}
-	local = pg_is_local_destination(header, &facts->remote);
-	if (local && pg_listener_is_own(ctx, header, facts))
-		facts->bits |= PG_FACT_LOOPBACK;
-	if (pg_is_member_address(header, &facts->remote))
-		facts->bits |= PG_FACT_MEMBER;
-	return local;
-}
-
-/* Whether the destination may be an own address that user space has not told of yet. */
-static __always_inline bool pg_may_reach_itself(struct bpf_sock_addr *ctx, enum pg_count what,
-						const struct pg_header *header,
-						const struct pg_facts *facts)
-{
-	if (pg_addr_is_multicast(&facts->remote))
-		return false; /* the kernel binds to these as well */
-	if (what == PG_COUNT_SENDMSG)
-		return pg_has_udp_receiver(ctx, facts);
-	return pg_listener_is_own(ctx, header, facts) && pg_binds_to_destination(ctx, facts);
-}
-
-/*
- * The fast denial of connect() and sendmsg(): EPERM at once, where a dropped SYN alone would hang
- * the application. What they let through is judged again packet by packet.
- */
-static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx, const struct pg_view *view,
-					     enum pg_count what, struct pg_facts *facts)
-{
-	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
-	enum pg_reason reason = PG_REASON_NO_POLICY;
-	bool local = false;
-
-	facts->remote_port = ctx->user_port;
-	facts->protocol = ctx->protocol == PG_IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
-	if (view->valid) {
-		local = pg_read_sockaddr_facts(ctx, what, view, facts);
-		reason = pg_decide(view, facts);
-	}
-	/* Asked last, because it costs most, and only where it would allow. */
-	if (reason == PG_REASON_NOT_ALLOWED && !local &&
-	    pg_may_reach_itself(ctx, what, view->header, facts))
-		reason = PG_REASON_LOOPBACK;
-	if (reason == PG_REASON_LISTENER)
-		pg_dns_ask(ctx, view, facts, counters);
-	else
-		facts->bits &= ~PG_FACT_LISTENER;
-	if (pg_count(counters, what, reason) == PG_ALLOW)
-		return PG_HOOK_ALLOW;
-	pg_report_denied(view, facts, what, reason, counters);
-	return PG_HOOK_DENY;
 }
 
 static __always_inline int pg_judge_sockaddr4(struct bpf_sock_addr *ctx, enum pg_count what)
@@ -474,4 +406,46 @@ int pg_setsockopt(struct bpf_sockopt *ctx)
 	ctx->optlen = pg_dns_ignores_recverr(ctx, &view, counters) ? PG_SOCKOPT_IGNORE
 								   : PG_SOCKOPT_UNTOUCHED;
 	return PG_HOOK_ALLOW;
+}
+
+/* What comes out of a veth; see abi/link.h. */
+SEC("tc")
+int pg_link_from(struct __sk_buff *skb)
+{
+	struct pg_link_run *run = pg_link_begin();
+	__u32 ifindex = skb->ifindex;
+	const struct pg_link *link;
+	struct pg_view view;
+	__u64 env_id;
+
+	if (!run)
+		return PG_TC_DROP;
+	pg_link_take(skb, pg_link_sender(skb), run);
+	link = bpf_map_lookup_elem(&pg_links, &ifindex);
+	if (!link)
+		return PG_TC_DROP;
+	env_id = link->header.env_id;
+	pg_view_read(&view, &link->header);
+	return pg_link_judge(skb, run, link, bpf_map_lookup_elem(&pg_link_tables, &env_id), &view);
+}
+
+/* What goes in. */
+SEC("tc")
+int pg_link_to(struct __sk_buff *skb)
+{
+	__u32 ifindex = skb->ifindex;
+	const struct pg_link *link = bpf_map_lookup_elem(&pg_links, &ifindex);
+	struct pg_link_table *table;
+	struct pg_view view;
+	__u64 env_id;
+
+	if (!link)
+		return PG_TC_NEXT;
+	env_id = link->header.env_id;
+	table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
+	if (!table)
+		return PG_TC_NEXT;
+	pg_view_read(&view, &link->header);
+	pg_link_see(skb, &view, table);
+	return PG_TC_NEXT;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "facts.h"
+#include "link_table.bpf.h"
 #include "loopback.bpf.h"
 #include "maps.bpf.h"
 #include "packet.bpf.h"
@@ -15,14 +16,26 @@
 #define PG_TCP_CLOSE	   7
 #define PG_TCP_LISTEN	   10
 
-#define PG_ICMPV6_MLD_QUERY   130 /* 130-132 MLD, 133-136 neighbour discovery, 137 redirect */
-#define PG_ICMPV6_REDIRECT    137
-#define PG_ICMPV6_MLD2_REPORT 143
+#define PG_ICMPV6_MLD_REPORT	 131
+#define PG_ICMPV6_MLD_DONE	 132
+#define PG_ICMPV6_ROUTER_SOLICIT 133
+#define PG_ICMPV6_SOLICIT	 135
+#define PG_ICMPV6_ADVERT	 136
+#define PG_ICMPV6_MLD2_REPORT	 143
 
+/* Not a redirect, which quotes what somebody else has sent, nor what only routers say. */
 static __always_inline bool pg_is_nd_type(__u8 type)
 {
-	return (type >= PG_ICMPV6_MLD_QUERY && type <= PG_ICMPV6_REDIRECT) ||
-	       type == PG_ICMPV6_MLD2_REPORT;
+	switch (type) {
+	case PG_ICMPV6_MLD_REPORT:
+	case PG_ICMPV6_MLD_DONE:
+	case PG_ICMPV6_ROUTER_SOLICIT:
+	case PG_ICMPV6_SOLICIT:
+	case PG_ICMPV6_ADVERT:
+	case PG_ICMPV6_MLD2_REPORT:
+		return true;
+	}
+	return false;
 }
 
 /* A reply on a connection that the other end opened. */
@@ -77,8 +90,8 @@ static __always_inline __u64 pg_socket_netns(struct bpf_sock *sk)
 	return mark ? mark->netns : 0;
 }
 
-/* Whether the socket is connected to where the packet goes. */
-static __always_inline bool pg_is_connected_to(struct bpf_sock *sk, const struct pg_facts *facts)
+/* Whether the packet goes to the other end that the socket has, or had last. */
+static __always_inline bool pg_is_peer(struct bpf_sock *sk, const struct pg_facts *facts)
 {
 	/* All loads before the branch, see pg_mark_accepted(). A socket for IPv6 has an IPv4 peer
 	 * in its mapped form, as the facts have it. */
@@ -89,11 +102,31 @@ static __always_inline bool pg_is_connected_to(struct bpf_sock *sk, const struct
 	dst.word[1] = sk->dst_ip6[1];
 	dst.word[2] = sk->dst_ip6[2];
 	dst.word[3] = sk->dst_ip6[3];
-	if (sk->state != PG_TCP_ESTABLISHED || sk->dst_port != facts->remote_port)
+	if (sk->dst_port != facts->remote_port)
 		return false;
 	if (sk->family == PG_AF_INET)
 		pg_addr_set_v4(&dst, dst4);
 	return pg_addr_equal(&dst, &facts->remote);
+}
+
+/*
+ * Whether a UDP socket may answer what comes in. One without a mark was not found when its cgroup
+ * was attached, so nobody knows in which namespace it has got what it seems to answer.
+ */
+static __always_inline bool pg_may_answer(const struct pg_header *header, struct bpf_sock *sk)
+{
+	if (!(header->flags & PG_HEADER_ATTACHED))
+		return true;
+	if (!sk)
+		return false;
+	sk = bpf_sk_fullsock(sk);
+	return sk && bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
+}
+
+/* Whether the socket is connected to where the packet goes. */
+static __always_inline bool pg_is_connected_to(struct bpf_sock *sk, const struct pg_facts *facts)
+{
+	return sk->state == PG_TCP_ESTABLISHED && pg_is_peer(sk, facts);
 }
 
 /*
@@ -117,7 +150,7 @@ static __always_inline void pg_read_socket(struct __sk_buff *skb, struct pg_fact
 	sk = bpf_sk_fullsock(sk);
 	if (!sk)
 		return;
-	if (facts->protocol == IPPROTO_UDP)
+	if (facts->protocol == IPPROTO_UDP || sk->type == PG_SOCK_RAW)
 		facts->netns = pg_socket_netns(sk);
 	if (sk->type == PG_SOCK_STREAM && sk->protocol == IPPROTO_TCP)
 		pg_read_tcp_socket(sk, facts, packet);
@@ -139,9 +172,12 @@ static __always_inline bool pg_is_stranded(struct __sk_buff *skb, const struct p
 	return sk && sk->type == PG_SOCK_STREAM && sk->state == PG_TCP_SYN_SENT;
 }
 
-static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx)
+static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx,
+					     const struct pg_header *header)
 {
 	struct pg_mark mark = {.kind = PG_MARK_ACCEPTED};
+	__be16 local_port = bpf_htons(ctx->local_port);
+	__u32 next = ctx->snd_nxt;
 	struct bpf_sock *sk = ctx->sk;
 	/* Both forms are read before the branch: the verifier wants context loads at fixed offsets,
 	 * and the compiler would merge the last load of the two branches. */
@@ -157,6 +193,7 @@ static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx)
 		pg_addr_set_v4(&mark.remote, remote4);
 	/* remote_port is network order in the upper half of the 32 bits as the kernel has it. */
 	mark.remote_port = bpf_htons(bpf_ntohl(ctx->remote_port));
+	mark.confirmed = pg_link_confirms(header, &mark, local_port, next);
 	bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE);
 }
 

@@ -29,7 +29,17 @@ _phasegate_values() {
 	--member-traffic) echo "allow deny" ;;
 	--runtime) echo "docker podman containerd" ;;
 	--cursor) echo "now" ;;
+	--keep) echo "net-raw net-admin syscalls all" ;;
 	--resolver) echo "environment" ;;
+	--without) echo "ping udp-lite multicast broadcast routing-header mld igmp vsock" ;;
+	--accept)
+		echo "privileged sandbox_runtime device_tun device_vhost device_kvm device_infiniband \
+			device_vfio device_host runtime_socket host_socket host_files bpf_files \
+			cgroup_writable proc_writable host_pid_ptrace host_pid cap_sys_admin \
+			cap_sys_module cap_sys_rawio cap_dac_read_search cap_bpf cap_net_admin \
+			foreign_socket packet_socket vsock_socket vsock vsock_filtered unguarded_link host_process \
+			not_inspected"
+		;;
 	--dns) echo "floor= grace= wildcard-budget= addresses= private= denied=" ;;
 	--allow) echo "setup= run= verifier=" ;;
 	--log-level | --file-log-level) echo "error warning info debug" ;;

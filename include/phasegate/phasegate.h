@@ -117,6 +117,9 @@ struct phasegate_create {
 	const char *member_traffic; /* "allow" or "deny" */
 	bool omit_denials;	    /* denials are no events */
 	const char *dns;	    /* a JSON text (schema DnsSettings) */
+	/* Exposures with which it is made even so (schema ExposureId). */
+	const char *const *accept;
+	size_t accept_count;
 };
 
 /*
@@ -184,17 +187,26 @@ PHASEGATE_CALL int phasegate_explain(struct phasegate_client *client, const char
 				     char **ret_json, struct phasegate_error **ret_error);
 
 enum phasegate_verdict {
-	PHASEGATE_ENFORCED,	/* one was reached and one blocked, as the policy says */
+	PHASEGATE_ENFORCED,	/* everything that was tried ended as the policy says */
 	PHASEGATE_NOT_ENFORCED, /* the opposite of what the policy says has been seen */
 	PHASEGATE_INCONCLUSIVE, /* anything else: nothing is proved */
 };
 
+/* NULL and 0 are the agent's defaults. */
+struct phasegate_verify {
+	const char *allowed;	    /* "HOST:PORT" */
+	const char *blocked;	    /* "ADDRESS:PORT" */
+	const char *const *without; /* vectors that are not tried, by name */
+	size_t without_count;
+};
+
 /*
- * Tries one allowed and one blocked destination from inside. allowed ("HOST:PORT") and blocked
- * ("ADDRESS:PORT") NULL: the agent chooses. *ret_json (may be NULL): schema Verification.
+ * Tries from inside one allowed and one blocked destination and the ways around that need no
+ * privileges; the phases that are not in force are looked up. wanted NULL: all are the defaults.
+ * *ret_json (may be NULL): schema Verification.
  */
 PHASEGATE_CALL int phasegate_verify(struct phasegate_client *client, const char *name,
-				    const char *allowed, const char *blocked,
+				    const struct phasegate_verify *wanted,
 				    enum phasegate_verdict *ret_verdict, char **ret_json,
 				    struct phasegate_error **ret_error);
 

@@ -153,13 +153,14 @@ class AsyncClient:
                      verifier: Optional[model.Verifier] = None,
                      member_traffic: Optional[model.MemberTraffic] = None,
                      report_denials: Optional[bool] = None,
-                     dns: Optional[Mapping[str, Any]] = None) -> AsyncEnvironment:
+                     dns: Optional[Mapping[str, Any]] = None,
+                     accept: Optional[Sequence[str]] = None) -> AsyncEnvironment:
         """Its phase is in force when this returns; the same again finds it. The options are those
         of POST /v1/environments."""
         return AsyncEnvironment(self, await self.call(wire.create(
             name, policy, form=form, allow=allow, members=members, attach=attach, phase=phase,
             verifier=verifier, member_traffic=member_traffic, report_denials=report_denials,
-            dns=dns)))
+            dns=dns, accept=accept)))
 
     async def get(self, name: str) -> AsyncEnvironment:
         """One that there is."""
@@ -196,9 +197,12 @@ class AsyncClient:
         return await self.call(wire.explain(name, host, phase))
 
     async def verify(self, name: str, *, allowed: Optional[str] = None,
-                     blocked: Optional[str] = None) -> model.Verification:
-        """Tries one destination of each kind from inside (HOST:PORT)."""
-        return await self.call(wire.verify(name, allowed=allowed, blocked=blocked))
+                     blocked: Optional[str] = None,
+                     without: Sequence[str] = ()) -> model.Verification:
+        """Tries from inside one destination of each kind (HOST:PORT), and the ways around but for
+        the vectors that it goes without."""
+        return await self.call(wire.verify(name, allowed=allowed, blocked=blocked,
+                                           without=without))
 
     async def events(self, cursor: Union[int, str, None] = None, *,
                      environment: Optional[str] = None, follow: bool = False) -> model.EventPage:
@@ -228,7 +232,8 @@ class AsyncClient:
                           verifier: Optional[model.Verifier] = None,
                           member_traffic: Optional[model.MemberTraffic] = None,
                           report_denials: Optional[bool] = None,
-                          dns: Optional[Mapping[str, Any]] = None
+                          dns: Optional[Mapping[str, Any]] = None,
+                          accept: Optional[Sequence[str]] = None
                           ) -> AsyncIterator[AsyncEnvironment]:
         """An Environment that is destroyed at the end, with what runs in it. By the same name and
         policy a harness that is started again finds the one that it had, and puts its first phase
@@ -236,7 +241,7 @@ class AsyncClient:
         request = wire.create(
             name or unique_name(), policy, form=form, allow=allow, members=members, attach=attach,
             phase=phase, verifier=verifier, member_traffic=member_traffic,
-            report_denials=report_denials, dns=dns)
+            report_denials=report_denials, dns=dns, accept=accept)
         replies: List[model.EnvironmentDetail] = []
 
         async def make() -> None:
@@ -313,9 +318,10 @@ class AsyncEnvironment(Standing):
                       phase: Optional[model.Phase] = None) -> model.Explanation:
         return await self.client.explain(self.name, host, phase)
 
-    async def verify(self, *, allowed: Optional[str] = None,
-                     blocked: Optional[str] = None) -> model.Verification:
-        return await self.client.verify(self.name, allowed=allowed, blocked=blocked)
+    async def verify(self, *, allowed: Optional[str] = None, blocked: Optional[str] = None,
+                     without: Sequence[str] = ()) -> model.Verification:
+        return await self.client.verify(self.name, allowed=allowed, blocked=blocked,
+                                        without=without)
 
     async def events(self, cursor: Union[int, str, None] = None, *,
                      follow: bool = False) -> model.EventPage:

@@ -108,13 +108,14 @@ class Client:
                verifier: Optional[model.Verifier] = None,
                member_traffic: Optional[model.MemberTraffic] = None,
                report_denials: Optional[bool] = None,
-               dns: Optional[Mapping[str, Any]] = None) -> Environment:
+               dns: Optional[Mapping[str, Any]] = None,
+               accept: Optional[Sequence[str]] = None) -> Environment:
         """Its phase is in force when this returns; the same again finds it. The options are those
         of POST /v1/environments."""
         return Environment(self, self.call(wire.create(
             name, policy, form=form, allow=allow, members=members, attach=attach, phase=phase,
             verifier=verifier, member_traffic=member_traffic, report_denials=report_denials,
-            dns=dns)))
+            dns=dns, accept=accept)))
 
     def get(self, name: str) -> Environment:
         """One that there is."""
@@ -151,9 +152,11 @@ class Client:
         return self.call(wire.explain(name, host, phase))
 
     def verify(self, name: str, *, allowed: Optional[str] = None,
-               blocked: Optional[str] = None) -> model.Verification:
-        """Tries one destination of each kind from inside (HOST:PORT)."""
-        return self.call(wire.verify(name, allowed=allowed, blocked=blocked))
+               blocked: Optional[str] = None,
+               without: Sequence[str] = ()) -> model.Verification:
+        """Tries from inside one destination of each kind (HOST:PORT), and the ways around but for
+        the vectors that it goes without."""
+        return self.call(wire.verify(name, allowed=allowed, blocked=blocked, without=without))
 
     def events(self, cursor: Union[int, str, None] = None, *, environment: Optional[str] = None,
                follow: bool = False) -> model.EventPage:
@@ -182,14 +185,15 @@ class Client:
                     verifier: Optional[model.Verifier] = None,
                     member_traffic: Optional[model.MemberTraffic] = None,
                     report_denials: Optional[bool] = None,
-                    dns: Optional[Mapping[str, Any]] = None) -> Iterator[Environment]:
+                    dns: Optional[Mapping[str, Any]] = None,
+                    accept: Optional[Sequence[str]] = None) -> Iterator[Environment]:
         """An Environment that is destroyed at the end, with what runs in it. By the same name and
         policy a harness that is started again finds the one that it had, and puts its first phase
         in force again."""
         request = wire.create(
             name or unique_name(), policy, form=form, allow=allow, members=members, attach=attach,
             phase=phase, verifier=verifier, member_traffic=member_traffic,
-            report_denials=report_denials, dns=dns)
+            report_denials=report_denials, dns=dns, accept=accept)
         try:
             made = Environment(self, self.call(request))
         except (ApiError, AgentUnavailableError):
@@ -262,9 +266,10 @@ class Environment(Standing):
     def explain(self, host: str, phase: Optional[model.Phase] = None) -> model.Explanation:
         return self.client.explain(self.name, host, phase)
 
-    def verify(self, *, allowed: Optional[str] = None,
-               blocked: Optional[str] = None) -> model.Verification:
-        return self.client.verify(self.name, allowed=allowed, blocked=blocked)
+    def verify(self, *, allowed: Optional[str] = None, blocked: Optional[str] = None,
+               without: Sequence[str] = ()) -> model.Verification:
+        return self.client.verify(self.name, allowed=allowed, blocked=blocked,
+                                  without=without)
 
     def events(self, cursor: Union[int, str, None] = None, *,
                follow: bool = False) -> model.EventPage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Dict, Mapping, Optional, Tuple, Type
 
-from .model import Diagnostic, Malformed, Phase, Survivor, decode
+from .model import Diagnostic, Exposure, Malformed, Phase, Survivor, decode
 
 __all__ = [
     "PhasegateError", "AgentUnavailableError", "ConnectionLostError", "ReplyTimeoutError",
@@ -18,7 +18,8 @@ __all__ = [
     "CursorExpiredError", "BodyTooLargeError", "MediaTypeUnsupportedError",
     "PolicyInvalidError", "MemberNotFoundError",
     "MemberIsRootError", "MemberHoldsCallerError", "MemberUnfitError", "ContainerNotFoundError",
-    "ContainerUnsupportedError", "NoResolverError", "LeaseWiderError", "InternalError",
+    "ContainerUnsupportedError", "ExposureRefusedError", "NoResolverError", "LeaseWiderError",
+    "InternalError",
     "EnforcementFailedError", "TooManyEnvironmentsError", "TooManyClientsError",
     "OutOfMemoryError", "RuntimeUnavailableError", "StoppingError", "QuotaExceededError",
     "BusyError",
@@ -243,6 +244,17 @@ class ContainerNotFoundError(ApiError):
 
 class ContainerUnsupportedError(ApiError):
     code, status = "container_unsupported", 422
+
+
+class ExposureRefusedError(ApiError):
+    code, status = "exposure_refused", 422
+
+    @property
+    def exposures(self) -> Tuple[Exposure, ...]:
+        """All that are refused."""
+        fields = ("id", "member", "message")
+        return tuple(decode(Exposure, {name: one[name] for name in fields if name in one})
+                     for one in self.body.get("exposures", ()))
 
 
 class NoResolverError(ApiError):

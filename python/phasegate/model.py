@@ -213,12 +213,53 @@ class Counters:
     sendmsgs: Verdicts
     packets: Verdicts
     ingress: Verdicts
+    links: Verdicts
     reasons: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Exposure:
+    """What a member has that no policy can hold."""
+
+    id: str
+    member: int
+    message: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """A way out of a member's network namespace. guard: on, shared or none, for a reason."""
+
+    network_namespace: int
+    interface: Optional[str]
+    device: Optional[str]
+    guard: str
+    reason: Optional[str] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Connection:
+    protocol: str
+    local: str
+    remote: str
+    closed: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Connections:
+    """What the members had open when they were attached; .listed has some of it."""
+
+    closed: int
+    kept: int
+    listed: Tuple[Connection, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentDetail(Environment):
     warnings: Tuple[Diagnostic, ...]
+    exposures: Tuple[Exposure, ...]
+    links: Tuple[Link, ...]
+    connections: Optional[Connections]
     policy: ResolvedPolicy
     counters: Optional[Counters]
     dns: Mapping[str, int]
@@ -250,6 +291,33 @@ class VerifyProbe:
     target: Optional[str]
     address: Optional[str]
     result: str
+    wrong: bool
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifyLookup:
+    address: str
+    result: str
+    wrong: bool
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifyPhase:
+    """null where the policy has nothing that could be looked up."""
+
+    allowed: Optional[VerifyLookup]
+    blocked: Optional[VerifyLookup]
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifyVector:
+    name: str
+    what: str
+    expected: str
+    result: str
+    wrong: bool
     reason: str
 
 
@@ -261,6 +329,8 @@ class Verification:
     result: str
     allowed: Optional[VerifyProbe]
     blocked: VerifyProbe
+    phases: Mapping[str, VerifyPhase]
+    vectors: Tuple[VerifyVector, ...]
 
     @property
     def enforced(self) -> bool:
@@ -291,6 +361,7 @@ class EventPage:
 class Operator:
     never_allow: Tuple[str, ...]
     host_ports: Optional[Tuple[int, ...]]
+    exposures: Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True)

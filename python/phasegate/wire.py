@@ -133,11 +133,13 @@ def create(name: str, policy: Policy, *, form: Optional[model.Form] = None,
            verifier: Optional[model.Verifier] = None,
            member_traffic: Optional[model.MemberTraffic] = None,
            report_denials: Optional[bool] = None,
-           dns: Optional[Mapping[str, Any]] = None) -> Request[model.EnvironmentDetail]:
+           dns: Optional[Mapping[str, Any]] = None,
+           accept: Optional[Sequence[str]] = None) -> Request[model.EnvironmentDetail]:
     """The same again is answered with the Environment that there is, so it may be repeated."""
     body = _given(
         name=name, attach=attach, phase=phase, verifier=verifier, member_traffic=member_traffic,
         report_denials=report_denials, dns=dns, **_policy(policy, form, allow),
+        accept=None if accept is None else list(accept),
         members=None if members is None else [dict(member) for member in members])
     return Request("POST", "/v1/environments", _as(model.EnvironmentDetail), body, repeat=True)
 
@@ -178,10 +180,11 @@ def explain(name: str, host: str,
                    _as(model.Explanation), repeat=True)
 
 
-def verify(name: str, *, allowed: Optional[str] = None,
-           blocked: Optional[str] = None) -> Request[model.Verification]:
+def verify(name: str, *, allowed: Optional[str] = None, blocked: Optional[str] = None,
+           without: Sequence[str] = ()) -> Request[model.Verification]:
     return Request("POST", _path(name, "/verify"), _as(model.Verification),
-                   _given(allowed=allowed, blocked=blocked), repeat=True)
+                   _given(allowed=allowed, blocked=blocked, without=list(without) or None),
+                   repeat=True)
 
 
 def events(cursor: Union[int, str, None] = None, environment: Optional[str] = None,

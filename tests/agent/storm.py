@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a harness knows of its Environments while their agent is killed at random, and the judge of
-every packet that arrives: forbidden is one that no state allowed which was, or may have been, in
-force between the beginning of its sending and its arrival. In doubt between two states is only the
-time of a call in flight."""
+every packet that is sent: forbidden is one that arrives although no state allowed it which was, or
+may have been, in force between the beginning of its sending and its arrival; wronged is one that
+every such state allowed, but whose sending was denied, or which did not arrive. In doubt between
+two states is only the time of a call in flight."""
 
 import bisect
 import collections
 import contextlib
+import errno
 import os
 import socket
 import struct
+import tempfile
 import time
 
 from lab import A4, B4, D4
@@ -18,6 +21,9 @@ from recorder import Capture, parse
 
 SENDER = os.environ.get("PHASEGATE_SENDER", "sender")
 TARGETS = (A4, B4, D4)
+# What packet sockets send passes no hook of a cgroup: the guard of a link drops it all, unless
+# everything is allowed.
+FRAMES = "frames"
 WWW = "www.example.com"
 # By version: what is allowed of the targets in each phase. The name's address is none of them.
 POLICIES = (
@@ -28,12 +34,16 @@ POLICIES = (
 )
 ALLOWED = (
     {"setup": {A4}, "run": {B4}, "verifier": set()},
-    {"setup": set(TARGETS), "run": {A4, B4}, "verifier": {A4}},
+    {"setup": {*TARGETS, FRAMES}, "run": {A4, B4}, "verifier": {A4}},
 )
 MODES = tuple({phase: mode if isinstance(mode, str) else mode["network_mode"]
                for phase, mode in zip(PHASES, version.values())} for version in POLICIES)
-UNCONFINED = set(TARGETS)
+UNCONFINED = {*TARGETS, FRAMES}
 SO_TIMESTAMPNS = 35
+# As struct record of sender.c.
+ATTEMPT = struct.Struct("@QQIi")
+# A packet that has not arrived after this time is lost.
+ARRIVAL_NS = 5 * 10**9
 FOREVER = 1 << 63
 
 # What the agent says of an Environment; None: there is none.
@@ -50,19 +60,27 @@ class Timeline:
     def __init__(self, allowed):
         self.begins, self.entries = [0], [[0, FOREVER, allowed]]
 
-    def change(self, since, until, allowed):
-        """It was changed by a call between the two times."""
+    def change(self, since, until, allowed, closed=False):
+        """It was changed by a call between the two times; closed: by way of denying everything."""
         self.entries[-1][1] = until
-        self.begins.append(since)
-        self.entries.append([since, FOREVER, allowed])
+        for entry in ([since, until, set()],) * closed + ([since, FOREVER, allowed],):
+            self.begins.append(since)
+            self.entries.append(entry)
 
-    def doubt(self, since, until, allowed):
+    def doubt(self, since, until, allowed, closed=False):
         """A call had not changed it when it was seen next, but may have been about to."""
-        self.change(since, until, allowed)
-        self.entries[-1][1] = until
-        before = self.entries[-2]
-        self.begins.append(since)
-        self.entries.append([since, FOREVER, before[2]])
+        before = self.entries[-1][2]
+        self.change(since, until, allowed, closed)
+        self.change(since, until, before)
+
+    def requires(self, address, since, until):
+        """Whether it was allowed all the time."""
+        at = bisect.bisect_right(self.begins, until) - 1
+        while at >= 0 and self.entries[at][1] >= since:
+            if address not in self.entries[at][2]:
+                return False
+            at -= 1
+        return True
 
     def allows(self, address, since, until):
         at = bisect.bisect_right(self.begins, until) - 1
@@ -80,6 +98,8 @@ class Timeline:
 class Subject:
     """An Environment, as its harness knows it, and its timeline for the judge."""
 
+    box = None  # a namespace of its own, with a link that is guarded
+
     def __init__(self, name, number, members=()):
         self.name, self.number, self.members = name, number, members
         self.state = None
@@ -89,7 +109,11 @@ class Subject:
         self.free = UNCONFINED if members else set()
         self.timeline = Timeline(self.free)
         self.flight = None  # (since, what the state will be): of a call without a reply
-        self.arrived = 0
+        self.history = []   # of calls, the newest last: for messages
+        self.arrived = self.denied = self.frames = 0
+        self.log = tempfile.TemporaryFile(prefix="pgt-storm-")
+        self.seen = set()     # when what has arrived was sent
+        self.pending = {}     # what was sent, by when: (target, when its sending had ended)
 
     def body(self, state):
         body = {"name": self.name, "policy": POLICIES[state.version], "phase": state.phase}
@@ -108,11 +132,23 @@ class Subject:
         now = time.time_ns()
         since, wanted = self.flight or (now, state)
         self.flight = None
+        self.history = self.history[-20:] + [(since, now, self.state, wanted, state)]
+        # One that is made or ended is closed meanwhile.
+        closed = None in (state, wanted, self.state)
         if state != self.state:
-            self.timeline.change(since, now, self.allowed(state))
+            self.timeline.change(since, now, self.allowed(state), closed)
         elif wanted != state:
-            self.timeline.doubt(since, now, self.allowed(wanted))
+            self.timeline.doubt(since, now, self.allowed(wanted), closed)
         self.state = state
+
+    def close(self):
+        self.log.close()
+        if self.box:
+            self.box.close()
+
+    def attempts(self):
+        """Of the sender, since they were read last: (began, ended, target, errno)."""
+        return ATTEMPT.iter_unpack(self.log.read())
 
     def possible(self):
         return {self.state, self.flight[1]} if self.flight else {self.state}
@@ -148,13 +184,51 @@ def judge(subjects, packets):
     for packet, arrived in packets:
         with contextlib.suppress(ValueError):
             label, stamp = packet.payload.split()
-            name, number = label.decode().rsplit(":", 1)
+            *frame, name, number = label.decode().split(":")
             subject = subjects[int(number)]
             assert subject.name == name
-            subject.arrived += 1
+            if frame:
+                subject.frames += 1
+            else:
+                subject.arrived += 1
+                subject.seen.add(int(stamp))
             # TCP without payload and what is not ours has no stamp.
-            if not subject.timeline.allows(packet.destination, int(stamp), arrived):
-                found.append(f"{name} to {packet.destination} protocol {packet.protocol} sent"
+            if not subject.timeline.allows(FRAMES if frame else packet.destination, int(stamp),
+                                           arrived):
+                found.append(f"{label} to {packet.destination} protocol {packet.protocol} sent"
                              f" {stamp} arrived {arrived}:"
                              f" {subject.timeline.entries[-8:]}")
+    return found
+
+
+def _take(subject, attempt):
+    """Whether it was wronged."""
+    began, ended, number, error = attempt
+    if error == errno.EPERM:
+        subject.denied += 1
+        return subject.timeline.requires(TARGETS[number], began, ended)
+    if error == 0:
+        subject.pending[began] = TARGETS[number], ended
+    return False
+
+
+def wronged(subjects, now):
+    """What was denied, or has not arrived, although it was allowed all the time, in words: of what
+    was sent before now."""
+    found = []
+    for subject in subjects:
+        attempts = list(subject.attempts())
+        lost = [one for one in attempts if _take(subject, one)]
+        if lost:
+            found.append(f"{subject.name} denied {len(lost)} of {len(attempts)}, {lost[:9]} to"
+                         f" {lost[-1]}: {subject.timeline.entries[-12:]} {subject.history[-12:]}")
+        for began, (target, ended) in list(subject.pending.items()):
+            late = ended < now - ARRIVAL_NS
+            if began in subject.seen or late:
+                del subject.pending[began]
+            if (began not in subject.seen and late
+                    and subject.timeline.requires(target, began, ended)):
+                found.append(f"{subject.name} to {target} sent {began} has not arrived:"
+                             f" {subject.timeline.entries[-8:]}")
+        subject.seen = {sent for sent in subject.seen if sent > now - 2 * ARRIVAL_NS}
     return found

@@ -81,6 +81,27 @@ class Anew(AgentTest):
         self.assertEqual(self.daemon.phase(self.made["name"], "setup").status, 200)
         self.assert_confined()
 
+    def test_gone_while_the_agent_starts(self):
+        """As containers that are stopped then and started later: all members, or one of two. The
+        Environment waits for them, in the phase that is set meanwhile."""
+        for gone in ((0, 1), (1,)):
+            self.daemon.kill()
+            for number in gone:
+                os.rmdir(cgroups.path_of(self.cgroups[number]))
+            self.daemon.start()
+            shown = self.daemon.show(self.made["name"])
+            self.assertEqual([bool(member.get("gone")) for member in shown["members"]],
+                             [number in gone for number in (0, 1)])
+            self.assertEqual(self.daemon.phase(self.made["name"], "run").status, 200)
+            for number in gone:
+                os.mkdir(cgroups.path_of(self.cgroups[number]))
+                self.assert_told("confined")
+            for cgroup in self.cgroups:
+                with Inside(self.lab, cgroups.path_of(cgroup)) as inside:
+                    self.assert_denied(inside, vectors.tcp, A4, PORT)
+            self.assertEqual(self.daemon.phase(self.made["name"], "setup").status, 200)
+            self.assert_confined()
+
     def test_open_connections_are_closed(self):
         self.daemon.kill()
         inside = Inside(self.lab, self.make_anew(self.cgroups[0]))

@@ -5,6 +5,7 @@
 import os
 
 import cgroups
+import openapi
 from agentcase import AgentTest
 from daemon import directory_of, start_in
 from harness import main
@@ -22,8 +23,11 @@ class Api(AgentTest):
         reply = self.daemon.call("GET", "/v1/capabilities")
         self.assertEqual(reply.status, 200)
         self.assertEqual(set(reply["modes"]), {PUBLIC, NO_NETWORK, "allowlist"})
+        levels = reply["operator"].pop("exposures")
         self.assertEqual(reply["operator"], {"never_allow": ["169.254.169.254", "fd00:ec2::254"],
                                              "host_ports": [443, 8443]})
+        self.assertEqual(set(levels), set(openapi.SCHEMAS["ExposureId"]["enum"]))
+        self.assertEqual((levels["privileged"], levels["host_process"]), ("refuse", "warn"))
 
     def test_validate(self):
         reply = self.daemon.call("POST", "/v1/validate", {"policy": POLICY})
@@ -170,13 +174,14 @@ class Api(AgentTest):
         process = self.start_in(directory_of(made),
                                 *self.lab.client.command("bash", "-c", script))
         self.assertNotEqual(process.wait(), 0)
-        # None of those by which the agent has tried it.
+        # None of those by which the agent has tried it; what is said of links is no denial.
         denials = []
         while not denials:
             lines = self.daemon.call("GET", f"/v1/events?cursor={start}&follow=1"
                                      f"&environment={made['name']}").body
             start = lines[-1]["cursor"]
-            denials = [e for e in lines if e["event"] not in ("created", "cursor")]
+            denials = [e for e in lines
+                       if e["event"] not in ("created", "cursor", "link_unguarded", "exposure")]
         self.assertEqual([(e["event"], e.get("remote"), e.get("port"), e.get("reason"))
                           for e in denials[:1]], [("denied", D4, 7000, "not-allowed")])
 

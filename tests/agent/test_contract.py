@@ -8,11 +8,10 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 
 import cgroups
 from agentcase import AgentTest
-from daemon import UnixConnection, directory_of, read_reply
+from daemon import directory_of
 from fakeruntime import FakeRuntime
 from harness import main
 from lab import A4, CLIENT4, D4
@@ -81,7 +80,8 @@ class Silent(AgentTest):
         self.assertEqual(self.ask(quiet, "evil.example"), [3])
         lines = self.daemon.call("GET", f"/v1/events?cursor={cursor}"
                                  f"&environment={quiet['name']}").body
-        self.assertEqual([e["event"] for e in lines], ["cursor"])
+        # Of the host's link, which nothing guards, it may tell.
+        self.assertNotIn("denied", [e["event"] for e in lines])
 
     def test_names_come_with_an_update(self):
         made = self.create({"network_policy": NO_NETWORK})
@@ -173,99 +173,6 @@ class NoResolver(AgentTest):
                                  {"policy": {"network_policy": allowlist("a.example")}})
         self.assertCode(reply, "no_resolver")
         self.assertEqual(self.daemon.show(made["name"])["generation"], 1)
-
-
-class Verify(AgentTest):
-    def verify(self, made, **body):
-        return self.daemon.call("POST", f"/v1/environments/{made['name']}/verify", body or None)
-
-    def probes(self, directory):
-        return [name for name in os.listdir(directory) if name.startswith("verify")]
-
-    def test_outcomes(self):
-        made = self.create({"network_policy": allowlist(A4)})
-        allowed = f"{A4}:{PORT}"
-        reply = self.verify(made, allowed=allowed, blocked=f"{D4}:{PORT}")
-        # Nobody is in the Environment, so it is tried from the agent's namespace, the client's.
-        self.assertEqual((reply["result"], reply["allowed"]["result"], reply["blocked"]["result"]),
-                         ("enforced", "reached", "blocked"))
-        self.assertEqual(self.verify(made, allowed=allowed, blocked=allowed)["result"],
-                         "not_enforced")
-        self.assertEqual(self.verify(made, allowed=f"{D4}:{PORT}", blocked=f"{D4}:{PORT}")
-                         ["result"], "not_enforced")
-        reply = self.verify(made, allowed=f"{A4}:1", blocked=f"{D4}:{PORT}")
-        self.assertEqual((reply["result"], reply["allowed"]["result"]),
-                         ("inconclusive", "inconclusive"))
-        self.assertEqual(self.probes(directory_of(made)), [])
-
-    def test_denial_that_nobody_has_reported(self):
-        """Refused by something else, or unseen: never taken for enforcement."""
-        made = self.create({"network_policy": allowlist(A4)}, report_denials=False)
-        reply = self.verify(made, allowed=f"{A4}:{PORT}", blocked=f"{D4}:{PORT}")
-        self.assertEqual((reply["result"], reply["blocked"]["result"]),
-                         ("inconclusive", "inconclusive"))
-
-    def start_verify(self, made):
-        """One that takes seconds: nobody answers."""
-        connection = UnixConnection(self.daemon.socket)
-        self.addCleanup(connection.close)
-        connection.request("POST", f"/v1/environments/{made['name']}/verify",
-                           '{"allowed":"198.51.100.7:9","blocked":"%s:9"}' % D4)
-        for _ in range(10000):
-            if self.probes(directory_of(made)):
-                return connection
-            time.sleep(0.001)
-        self.fail("no probe starts")
-
-    def slow(self, **more):
-        """With an address whose packets go nowhere."""
-        self.lab.client.ip("route replace 198.51.100.7 dev lo")
-        return self.create({"network_policy": allowlist("198.51.100.7")}, **more)
-
-    def test_too_many_at_once(self):
-        """Each is a process."""
-        made = self.slow()
-        for _ in range(16):
-            connection = UnixConnection(self.daemon.socket)
-            self.addCleanup(connection.close)
-            connection.request("POST", f"/v1/environments/{made['name']}/verify",
-                               '{"allowed":"198.51.100.7:9"}')
-        while len(self.probes(directory_of(made))) < 16:
-            time.sleep(0.01)
-        self.assertCode(self.verify(made), "too_many_clients")
-
-    def test_destroy_meanwhile(self):
-        for processes in ("kill", "refuse", "release"):
-            cgroup = self.make_cgroup("v" + processes)
-            made = self.slow(members=[{"cgroup": cgroup}])
-            directory = directory_of(made)
-            connection = self.start_verify(made)
-            reply = self.daemon.destroy(made["name"], processes)
-            self.assertIn(reply.code, (None, "environment_populated"), reply)
-            answer = read_reply(connection, "POST", f"/v1/environments/{made['name']}/verify")
-            if reply.status == 200:
-                self.assertCode(answer, "environment_not_found")
-            self.assertEqual(self.probes(directory), [], processes)
-            self.daemon.destroy(made["name"])
-
-    def test_another_of_the_name_meanwhile(self):
-        made = self.slow()
-        connection = self.start_verify(made)
-        self.daemon.destroy(made["name"])
-        self.create({"network_policy": PUBLIC}, name=made["name"])
-        answer = read_reply(connection, "POST", f"/v1/environments/{made['name']}/verify")
-        self.assertCode(answer, "environment_not_found")
-
-    def test_agent_killed_meanwhile(self):
-        cgroup = self.make_cgroup("k")
-        made = self.slow(members=[{"cgroup": cgroup}])
-        self.start_verify(made)
-        self.daemon.kill()
-        self.daemon.start()
-        self.assertEqual(self.probes(directory_of(made)), [])
-        self.assertEqual(self.daemon.destroy(made["name"], "refuse").status, 200)
-        self.assertEqual(os.listdir(directory_of(made)).count("cgroup.procs"), 1)
-        self.assertEqual(self.probes(directory_of(made)), [])
 
 
 class Counters(AgentTest):

@@ -4,6 +4,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import time
 
@@ -106,6 +107,31 @@ class Restart(AgentTest):
         self.daemon.start()
         self.assertCode(self.daemon.show(made["name"]), "environment_not_found")
         self.assertFalse(os.path.exists(f"/run/phasegate/{made['name']}"))
+
+    def test_pinned_maps_that_are_gone(self):
+        """What is in a given cgroup stays confined: its links have the old ones."""
+        cgroup = self.make_cgroup("lost")
+        self.create({"network_policy": allowlist(A4)}, members=[{"cgroup": cgroup}],
+                    name=self.name("lost"))
+        directory = cgroups.path_of(cgroup)
+        process = self.start_in(directory, "sleep", "1000")
+        self.wait_in(directory, process.pid)
+        self.assertEqual(self.probe(directory, A4), "")
+        self.daemon.kill()
+        maps = [path for path in os.listdir(self.daemon.pins) if path.startswith("+maps-")]
+        shutil.rmtree(f"{self.daemon.pins}/{maps[0]}")
+        for _ in range(2):
+            self.daemon.start()
+            self.assertEqual(self.daemon.call("GET", "/v1/environments")["environments"], [])
+            self.assertIn("stays confined as it is", self.daemon.output)
+            self.assertEqual([self.probe(directory, a) for a in (A4, D4)], ["", "EPERM"])
+            self.daemon.kill()
+        process.kill()
+        process.wait()
+        cgroups.remove(directory, "cgroup2")
+        self.daemon.start()
+        self.assertEqual([name for name in os.listdir("/run/phasegate")
+                          if name.startswith(f"pgt-lost-{os.getpid()}-")], [])
 
     def test_two_at_once(self):
         self.create(POLICY)

@@ -289,12 +289,12 @@ class Units(unittest.TestCase):
     def test_units(self):
         """As systemd reads them, but for where the program is."""
         with tempfile.TemporaryDirectory() as directory:
-            for name in ("phasegated.service", "phasegated.socket"):
-                source = name + ".in" if name.endswith("service") else name
-                with open(f"{SOURCES}/etc/{source}", encoding="utf-8") as file:
+            for source in (os.environ["PHASEGATE_UNIT"], f"{SOURCES}/etc/phasegated.socket"):
+                with open(source, encoding="utf-8") as file:
                     text = re.sub("^ExecStart=[^ \n]*", f"ExecStart={shutil.which(DAEMON)}",
                                   file.read(), flags=re.M)
-                with open(f"{directory}/{name}", "w", encoding="utf-8") as file:
+                with open(f"{directory}/{os.path.basename(source)}", "w",
+                          encoding="utf-8") as file:
                     file.write(text)
             done = subprocess.run(
                 ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no",

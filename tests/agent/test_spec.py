@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs/openapi.yaml says what the sources say: codes with their statuses, paths, query fields, and
-fields of requests."""
+fields of requests; and so does docs/bounds.md."""
 
 import os
 import re
@@ -71,6 +71,24 @@ class Spec(unittest.TestCase):
             fields |= {"policy", "form", "allow"}
         return fields
 
+    def test_exposures(self):
+        """One list of them, in all that has one."""
+        with open(f"{SOURCES}/user/inspect/exposure.h", encoding="utf-8") as file:
+            rows = re.findall(r'X\(\w+, "(\w+)", (\w+),', file.read().replace("\\\n", ""))
+        self.assertGreater(len(rows), 20)
+        ids = [name for name, _ in rows]
+        self.assertEqual(openapi.SCHEMAS["ExposureId"]["enum"], ids)
+        with open(f"{SOURCES}/docs/containers.md", encoding="utf-8") as file:
+            table = re.search(r"\| id \|.*?\n\n", file.read(), re.S).group()
+        described = {}
+        for line in table.strip().splitlines()[2:]:
+            names, *_, level = line.strip("| ").split(" | ")
+            described |= dict.fromkeys(re.findall(r"`(\w+)`", names), level.strip().upper())
+        self.assertEqual(described, dict(rows))
+        with open(f"{SOURCES}/completions/phasegate.bash", encoding="utf-8") as file:
+            words = re.search(r'--accept\)\s+echo "(.*?)"', file.read(), re.S).group(1)
+        self.assertEqual(words.replace("\\\n", "").split(), ids)
+
     def test_fields_of_requests(self):
         for schema, name, table in (
                 (openapi.SCHEMAS["Create"], "create.c", r"\bfields"),
@@ -82,6 +100,48 @@ class Spec(unittest.TestCase):
                 (openapi.SCHEMAS["SetPolicy"], "api_policy.c", r"\bfields"),
                 (openapi.SCHEMAS["Verify"], "api_verify.c", r"\bfields")):
             self.assertEqual(self.fields(name, table), set(schema["properties"]), name)
+
+
+class Bounds(unittest.TestCase):
+    """The table of what a workload can make Phasegate remember."""
+
+    def rows(self):
+        with open(f"{SOURCES}/docs/bounds.md", encoding="utf-8") as file:
+            return re.findall(r"^\|[^|]*\| ([\d,]+) \| `(\w+)` \|[^|]*\| (\S+) \|$",
+                              file.read(), re.M)
+
+    def constants(self):
+        """Values of the macros that are numbers, or made of them."""
+        found = {}
+        macro = re.compile(r"^#define (PG_\w+)[ \t]+\(?([\w *+-]+?)\)?[ \t]*$", re.M)
+        headers = [os.path.join(where, name) for folder in ("include", "user")
+                   for where, _, names in os.walk(f"{SOURCES}/{folder}") for name in names
+                   if name.endswith(".h")]
+        for path in headers:
+            with open(path, encoding="utf-8") as file:
+                found.update(macro.findall(re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)))
+        return found
+
+    def value(self, constants, name):
+        text = re.sub(r"PG_\w+", lambda match: str(self.value(constants, match[0])),
+                      constants[name])
+        return eval(re.sub(r"(\d)U?L*\b", r"\1", text), {"__builtins__": {}})
+
+    def test_constants(self):
+        constants = self.constants()
+        self.assertGreater(len(self.rows()), 25)
+        for number, name, _ in self.rows():
+            self.assertEqual(self.value(constants, name), int(number.replace(",", "")), name)
+
+    def test_tests(self):
+        for _, name, path in self.rows():
+            self.assertTrue(path == "none" or os.path.isfile(f"{SOURCES}/{path}"), name)
+
+    def test_fuzzers(self):
+        with open(f"{SOURCES}/docs/bounds.md", encoding="utf-8") as file:
+            named = set(re.findall(r"tests/fuzz/(fuzz_\w+\.c)", file.read()))
+        there = {name for name in os.listdir(f"{SOURCES}/tests/fuzz") if name.endswith(".c")}
+        self.assertEqual(named, there)
 
 
 if __name__ == "__main__":

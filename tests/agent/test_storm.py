@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of the agent at random moments, in the middle of calls and of adopting, while a harness
-drives 20 Environments in which processes send all the time.
+drives 20 Environments, made and destroyed, switched and updated, two of them with a guarded link of
+their own, in which processes send and ask for names all the time. Every packet is judged: none that
+is forbidden arrives, and none that is allowed is denied or lost.
 
-PHASEGATE_STORM_KILLS: how often (500 for a release); without it as often as fits in 40 s.
+PHASEGATE_STORM_SECONDS: how long (600 for a release); 60 without it.
+PHASEGATE_STORM_KILLS: instead, how often the agent is killed.
 PHASEGATE_STORM_SEED: of an earlier run, for the same calls (not for the same moments).
 PHASEGATE_STORM_RESTART_MS: fail if the median time from start to serving is above it.
 """
@@ -18,6 +21,7 @@ import threading
 import time
 
 import cgroups
+from box import Box, let_forward
 from daemon import Daemon, start_in
 from dnslab import NOBODY4
 from dnsserver import DnsServer
@@ -27,15 +31,17 @@ from lab import A6, R4
 from phasegate import PHASES, reap_orphans
 from recorder import PORT
 from storm import (POLICIES, SENDER, TARGETS, WWW, State, StampedCapture, Subject, judge,
-                   state_of)
+                   state_of, wronged)
 
 ENVIRONMENTS, DRIVERS = 20, 4
 # The first ones stay, and have a client that asks for a name after each restart.
 ASKING = 3
 # Those with two given cgroups, of which processes go on when they are released.
 GIVEN = range(ENVIRONMENTS - 4, ENVIRONMENTS)
+# Of these, those with a network namespace and a link of their own, which go with their processes.
+BOXED = range(ENVIRONMENTS - 2, ENVIRONMENTS)
 KILLS = int(os.environ.get("PHASEGATE_STORM_KILLS", "0"))
-LIMIT_S, LEAST = 40, 5
+LIMIT_S, LEAST = float(os.environ.get("PHASEGATE_STORM_SECONDS", "60")), 5
 SEED = int(os.environ.get("PHASEGATE_STORM_SEED", time.time_ns() & 0xffffff))
 RESTART_MS = float(os.environ.get("PHASEGATE_STORM_RESTART_MS", "inf"))
 # Between the packets of one sender; there are 24 of them, and one machine.
@@ -102,6 +108,9 @@ class Driver(threading.Thread):
             subject.done(None)
 
     def create(self, subject):
+        # A container has a process before it is attached to.
+        if subject.members:
+            self.storm.send_from(subject)
         wanted = State(self.random.randrange(2), self.random.choice(PHASES), 1)
         if subject.number < ASKING:
             wanted = wanted._replace(phase="setup")
@@ -115,11 +124,13 @@ class Storm(LabTest):
         self.capture = StampedCapture(self.lab)
         self.names = DnsServer(self.lab)
         self.names.host(WWW, A6)
+        let_forward(self.lab)
         self.daemon = Daemon(self.lab, resolvers=[R4])
         self.addCleanup(self.daemon.close)
         self.ending, self.parked, self.round = False, 0, 0
         self.condition = threading.Condition()
-        self.forbidden, self.restarts, self.dns_times = [], [], []
+        self.forbidden, self.wronged, self.restarts, self.dns_times = [], [], [], []
+        self.asked = 0
         self.interrupted = self.in_adoption = 0
         self.subjects = [self.make_subject(number) for number in range(ENVIRONMENTS)]
         print(f"seed {SEED}", flush=True)
@@ -131,6 +142,7 @@ class Storm(LabTest):
                 members.append(cgroups.make(f"storm-{number}{letter}"))
                 self.addCleanup(cgroups.remove, cgroups.path_of(members[-1]), "cgroup2")
         subject = Subject(f"storm.{os.getpid()}-{number}", number, members)
+        self.addCleanup(subject.close)
         with open(self.daemon.config, encoding="utf-8") as file:
             parent = file.read().split('"cgroup_parent": "')[1].split('"')[0]
         subject.directory = cgroups.path_of(members[0] if members else
@@ -153,8 +165,21 @@ class Storm(LabTest):
         if subject.sender and subject.sender.poll() is None:
             return
         targets = [word for target in TARGETS for word in (target, str(PORT))]
-        subject.sender = start_in(subject.directory, *self.lab.client.command(
-            SENDER, "plain", f"{subject.name}:{subject.number}", str(PAUSE_US), *targets))
+        environment = {"SENDER_LOG": f"/proc/{os.getpid()}/fd/{subject.log.fileno()}"}
+        namespace = self.lab.client
+        if subject.number in BOXED:
+            environment |= self.make_box(subject)
+            namespace = subject.box.namespace
+        subject.sender = start_in(subject.directory, *namespace.command(
+            SENDER, "plain", f"{subject.name}:{subject.number}", str(PAUSE_US), *targets),
+            env={**os.environ, **environment})
+
+    def make_box(self, subject):
+        """A new one, as when a container is started anew."""
+        if subject.box:
+            subject.box.close()
+        subject.box = Box(self.lab, subject.number)
+        return {"SENDER_ROUTER": subject.box.station, "SENDER_SOURCE": subject.box.address}
 
     # The storm itself.
 
@@ -200,6 +225,14 @@ class Storm(LabTest):
             self.assertLess(time.monotonic() - began, DNS_LIMIT_S, "DNS does not come back")
         self.dns_times.append(time.monotonic() - began)
 
+    def ask_until(self, end):
+        """The name stays allowed, whatever is switched and updated meanwhile."""
+        while time.monotonic() < end:
+            client = self.clients[self.asked % ASKING]
+            self.asked += 1
+            self.assertEqual(client("ask", NOBODY4, WWW, "AAAA").get("addresses"), [A6])
+            self.assertEqual(client("attempt", A6), {A6: "ok"})
+
     def start_clients(self):
         """Asks in each of the first once, so that they have learned the address."""
         conf = tempfile.NamedTemporaryFile("w", suffix=".resolv.conf")
@@ -233,7 +266,8 @@ class Storm(LabTest):
 
     def judge(self):
         self.forbidden += judge(self.subjects, self.capture.drain())
-        self.assertEqual(self.forbidden[:20], [])
+        self.wronged += wronged(self.subjects, time.time_ns())
+        self.assertEqual((self.forbidden[:20], self.wronged[:20]), ([], []))
         self.assertEqual(self.capture.lost, 0)
 
     def test_storm(self):
@@ -241,7 +275,7 @@ class Storm(LabTest):
         began, kills = time.monotonic(), 0
         while kills < KILLS or (not KILLS and
                                 (kills < LEAST or time.monotonic() - began < LIMIT_S)):
-            time.sleep(chance.random() * CALM_S)
+            self.ask_until(time.monotonic() + chance.random() * CALM_S)
             self.kill(drivers)
             self.restart(chance)
             self.compare()
@@ -261,13 +295,17 @@ class Storm(LabTest):
 
     def report(self, drivers, kills):
         arrived = sorted(subject.arrived for subject in self.subjects)
+        denied = sum(subject.denied for subject in self.subjects)
+        frames = sum(subject.frames for subject in self.subjects)
         with open("/proc/loadavg", encoding="ascii") as file:
             load = file.read().split()[0]
         calls = sum(driver.calls for driver in drivers)
         print(f"{kills} kills and {self.in_adoption} while adopting, {calls} calls and"
               f" {self.interrupted} that were interrupted, load {load}\n"
               f"packets: {sum(arrived)} arrived, {arrived[0]} to {arrived[-1]} of an Environment;"
-              f" forbidden: {len(self.forbidden)}", flush=True)
+              f" {denied} denied; {frames} frames; forbidden: {len(self.forbidden)},"
+              f" wronged: {len(self.wronged)}\n"
+              f"names: {self.asked} asked besides", flush=True)
         for kind, times in (("start to serving", self.restarts), ("then DNS", self.dns_times)):
             times = sorted(times)
             print(f"{kind}: median {statistics.median(times) * 1e3:.0f} ms,"
@@ -279,8 +317,10 @@ class Storm(LabTest):
     def leave_nothing(self):
         self.daemon.start()
         for subject in self.subjects:
+            subject.begin(None)
             with contextlib.suppress(KeyError):
                 self.daemon.destroy(subject.name)
+            subject.done(None)
         self.assertEqual(self.daemon.stop(), 0, self.daemon.output)
         left = [name for name in os.listdir(BPFFS) if not name.endswith(".debug")]
         records = os.listdir(RECORDS) if os.path.exists(RECORDS) else []

@@ -107,6 +107,7 @@ static void report(FILE *out, const struct bench_options *options)
 	policies[1] = confined_create(machine.host, large);
 	table_switches(out, options, &machine, policies);
 	table_pairs(out, options, &machine, policies);
+	table_veth(out, options, &machine, &policies[0]);
 }
 
 static void write_output(const char *path, const char *text)

@@ -118,6 +118,8 @@ void confined_destroy(struct confined *confined);
 
 void table_pairs(FILE *out, const struct bench_options *options, struct machine *machine,
 		 struct confined confined[2]);
+void table_veth(FILE *out, const struct bench_options *options, struct machine *machine,
+		const struct confined *confined);
 void table_switches(FILE *out, const struct bench_options *options, struct machine *machine,
 		    struct confined confined[2]);
 void table_loads(FILE *out, const struct bench_options *options, struct machine *machine);

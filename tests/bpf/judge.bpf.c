@@ -153,6 +153,54 @@ int judge_ingress(struct __sk_buff *skb)
 	return pg_see_ingress(skb, &view, &judge_counters);
 }
 
+/*
+ * The guard at the veth, with the header of pg_links. The socket of a test run is of no family, so
+ * that a packet would always be of a packet socket: who sends it is part of the case.
+ */
+SEC("tc")
+int judge_link_from(struct __sk_buff *skb)
+{
+	struct judge_case *taken = judge_take();
+	struct pg_link_run *run = pg_link_begin();
+	__u32 ifindex = skb->ifindex;
+	const struct pg_link *link;
+	struct pg_view view;
+	__u64 env_id;
+
+	if (!taken || !run)
+		return PG_DENY;
+	pg_link_take(skb, taken->sender, run);
+	link = bpf_map_lookup_elem(&pg_links, &ifindex);
+	if (!link)
+		return PG_DENY;
+	env_id = link->header.env_id;
+	pg_view_fill(&view, &link->header, taken->word);
+	return pg_link_judge(skb, run, link, bpf_map_lookup_elem(&pg_link_tables, &env_id),
+			     &view) == PG_TC_NEXT
+		       ? PG_ALLOW
+		       : PG_DENY;
+}
+
+SEC("tc")
+int judge_link_to(struct __sk_buff *skb)
+{
+	struct judge_case *taken = judge_take();
+	__u32 ifindex = skb->ifindex;
+	const struct pg_link *link = bpf_map_lookup_elem(&pg_links, &ifindex);
+	struct pg_link_table *table;
+	struct pg_view view;
+	__u64 env_id;
+
+	if (!taken || !link)
+		return PG_DENY;
+	env_id = link->header.env_id;
+	table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
+	pg_view_fill(&view, &link->header, taken->word);
+	if (table)
+		pg_link_see(skb, &view, table);
+	return PG_ALLOW;
+}
+
 /* What judge_watch has seen, on all members together. */
 __u64 judge_generation; /* the highest */
 __u64 judge_runs, judge_backwards, judge_mixed;

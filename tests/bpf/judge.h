@@ -19,7 +19,7 @@ struct judge_case {
 	__u8 tcp_flags;
 	__u8 icmp_type;
 	__u8 tcp_payload;
-	__u8 reserved;
+	__u8 sender; /* for judge_link_from: enum pg_link_sender, which is the model's */
 };
 PG_ASSERT_SIZE(struct judge_case, 264);
 

@@ -255,6 +255,7 @@ static struct pg_header make_header(const struct lab *lab, const struct model_po
 {
 	struct pg_header header = {
 		.magic = policy->installed ? PG_HEADER_MAGIC : PG_HEADER_MAGIC + 1,
+		.state = LAB_STATE,
 		.env_id = LAB_ENV_ID,
 		.cgroup_id = LAB_ENV_ID,
 		.flags = (policy->check_source ? PG_HEADER_CHECK_SOURCE : 0U) |
@@ -288,6 +289,7 @@ struct pg_facts lab_facts(const struct model_facts *facts)
 		[MODEL_FRAGMENT] = PG_REASON_FRAGMENT,
 		[MODEL_IP_OPTIONS] = PG_REASON_IP_OPTIONS,
 		[MODEL_EXTENSION] = PG_REASON_EXTENSION,
+		[MODEL_FRAME] = PG_REASON_FRAME,
 	};
 	const struct {
 		bool holds;

@@ -13,6 +13,8 @@ struct bpf_program;
 
 /* The Environment of every header that lab_header() makes. */
 #define LAB_ENV_ID 0x1234
+/* Index of its state. */
+#define LAB_STATE  5
 
 #define LAB_SETS    16
 #define LAB_LEARNED 4

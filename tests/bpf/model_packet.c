@@ -21,7 +21,7 @@ static void read_tcp(const uint8_t *tcp, size_t size, struct model_packet *ret)
 	ret->opens = tcp[13] & 0x02 && !(tcp[13] & 0x10);
 }
 
-static void read_transport(const uint8_t *transport, size_t size, struct model_packet *ret)
+void model_read_transport(const uint8_t *transport, size_t size, struct model_packet *ret)
 {
 	switch (ret->protocol) {
 	case 6: /* TCP */
@@ -71,7 +71,7 @@ static void read_ipv4(const uint8_t *octets, size_t size, struct model_packet *r
 	else if (octets[6] & 0x20 || octets[6] & 0x1f || octets[7])
 		ret->defect = MODEL_FRAGMENT;
 	else
-		read_transport(octets + 20, size - 20, ret);
+		model_read_transport(octets + 20, size - 20, ret);
 }
 
 /* RFC 7045 section 2: the extension headers, without hop-by-hop, fragment and ESP. */
@@ -109,7 +109,7 @@ static void read_ipv6(const uint8_t *octets, size_t size, struct model_packet *r
 			ret->icmp_type = rest[8];
 		}
 	} else {
-		read_transport(rest, size - 40, ret);
+		model_read_transport(rest, size - 40, ret);
 	}
 }
 

@@ -32,7 +32,7 @@ static struct model_address meant(const struct model_address *address)
 	return v4;
 }
 
-static bool same(const struct model_address *a, const struct model_address *b)
+bool model_same(const struct model_address *a, const struct model_address *b)
 {
 	const struct model_address x = meant(a), y = meant(b);
 
@@ -131,6 +131,7 @@ static int rule_operator(const struct model_policy *policy, const struct model_f
 	case MODEL_TRUNCATED:
 	case MODEL_IP_OPTIONS:
 	case MODEL_EXTENSION:
+	case MODEL_FRAME:
 		return PG_REASON_OPERATOR;
 	}
 	return set_covers(policy->ceiling, policy->ceiling_named, &facts->remote)
@@ -151,6 +152,8 @@ static int rule_defect(const struct model_facts *facts)
 		return PG_REASON_IP_OPTIONS;
 	case MODEL_EXTENSION:
 		return PG_REASON_EXTENSION;
+	case MODEL_FRAME:
+		return PG_REASON_FRAME;
 	}
 	return NONE;
 }
@@ -179,7 +182,7 @@ static bool has_odd_form(const struct model_facts *facts)
 	return all_zero(facts->remote.octets, 12) && !model_is_loopback(&facts->remote);
 }
 
-static bool opened_by_entries(uint8_t protocol)
+bool model_is_opened(uint8_t protocol)
 {
 	static const uint8_t opened[] = {6 /* TCP */,	 17 /* UDP */, 136 /* UDP-Lite */,
 					 132 /* SCTP */, 1 /* ICMP */, 58 /* ICMPv6 */};
@@ -204,7 +207,7 @@ static enum pg_reason rule_learned(const struct model_learned *learned,
 	if (!learned)
 		return PG_REASON_NOT_ALLOWED;
 	for (size_t i = 0; i < learned->count; i++) {
-		if (!same(&learned->list[i], &facts->remote))
+		if (!model_same(&learned->list[i], &facts->remote))
 			continue;
 		if (!learned->expired[i])
 			return PG_REASON_LEARNED;
@@ -222,8 +225,7 @@ static enum pg_reason rule_list(const struct model_policy *policy, const struct 
 	return rule_learned(phase->learned, facts);
 }
 
-/* Multicast, or broadcast in every network namespace. */
-static bool is_for_many(const struct model_address *address)
+bool model_is_for_many(const struct model_address *address)
 {
 	static const uint8_t all[4] = {255, 255, 255, 255}, lo[4] = {127, 255, 255, 255},
 			     old_lo[4] = {127, 0, 0, 0};
@@ -238,12 +240,12 @@ static bool is_for_many(const struct model_address *address)
 /* What a list opens of the host's own addresses, and of those at which it may be reached too. */
 static bool is_closed_on_host(const struct model_host *host, const struct model_facts *facts)
 {
-	bool on_host = model_is_loopback(&facts->remote) || is_for_many(&facts->remote);
+	bool on_host = model_is_loopback(&facts->remote) || model_is_for_many(&facts->remote);
 
 	if (!host)
 		return false;
 	for (size_t i = 0; i < host->count; i++)
-		on_host |= same(&host->list[i], &facts->remote);
+		on_host |= model_same(&host->list[i], &facts->remote);
 	for (size_t i = 0; i < host->port_count; i++)
 		if (host->ports[i] == facts->remote_port)
 			return false;
@@ -260,11 +262,11 @@ static enum pg_reason rule_destination(const struct model_policy *policy,
 
 	if (has_odd_form(facts))
 		return PG_REASON_ADDRESS_FORM;
-	if (facts->member && opened_by_entries(facts->protocol))
+	if (facts->member && model_is_opened(facts->protocol))
 		return PG_REASON_MEMBER;
 	if (phase->mode == PG_MODE_NO_NETWORK)
 		return PG_REASON_NOT_ALLOWED;
-	if (!opened_by_entries(facts->protocol))
+	if (!model_is_opened(facts->protocol))
 		return PG_REASON_PROTOCOL;
 	reason = rule_list(policy, facts);
 	if (reason == PG_REASON_ENTRY || reason == PG_REASON_LEARNED ||
@@ -295,7 +297,7 @@ enum pg_reason model_judge(const struct model_policy *policy, const struct model
 	if (phase->mode == PG_MODE_PUBLIC && (!facts->on_lo || facts->defect == MODEL_SOUND))
 		return PG_REASON_PUBLIC;
 	if (facts->packet && !facts->own_source &&
-	    (policy->check_source || (policy->check_lo_source && facts->on_lo)))
+	    (facts->on_link || policy->check_source || (policy->check_lo_source && facts->on_lo)))
 		return PG_REASON_SOURCE;
 	reason = rule_defect(facts);
 	if (reason == NONE)

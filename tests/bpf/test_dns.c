@@ -347,7 +347,7 @@ static void try_own_source(struct bench *bench)
 		.env_id = bench->world.place.id,
 		.addr = {.word = {0, 0, htonl(0xffff), inet_addr("10.9.9.1")}},
 	};
-	const __u8 present = 1;
+	const pg_own_value present = 0;
 
 	CHECK(&bench->check, !system("ip addr add 10.9.9.1/32 dev lo"), "no address");
 	try_forged_source(bench, AF_INET, "10.9.9.1", "192.0.2.53");

@@ -137,6 +137,7 @@ static void try_reply(struct bench *bench, enum pg_phase phase)
 		.remote_port = htons(53),
 		.local_port = htons(LOCAL_PORT),
 		.protocol = IPPROTO_UDP,
+		.kind = PG_FLOW_HINT,
 	};
 	socklen_t size = sizeof(key.netns);
 	uint64_t before;
@@ -153,6 +154,7 @@ static void try_reply(struct bench *bench, enum pg_phase phase)
 	CHECK(&bench->check, !bind(fd, (const struct sockaddr *)&from.storage, from.size),
 	      "bind: %s", strerror(errno));
 	bpf_map_update_elem(flows, &key, &flow, BPF_ANY);
+	key.kind = PG_FLOW_TUPLE;
 	key.local = address("10.9.0.1");
 	bpf_map_update_elem(flows, &key, &flow, BPF_ANY);
 	before = counted(bench, PG_REASON_INBOUND) + counted(bench, PG_REASON_PUBLIC);

@@ -23,6 +23,9 @@
 #define LOCAL_PORT  4000
 #define REMOTE_PORT 5000
 
+/* More than the indices of states that are used here. */
+#define STATES 16
+
 struct bench {
 	struct check check;
 	struct lab lab;
@@ -84,6 +87,7 @@ struct step {
 	unsigned int remote_port;
 	bool on_lo;
 	uint64_t env_id, generation;
+	uint32_t state;
 };
 
 /* Whether the packet passes. */
@@ -114,9 +118,30 @@ static bool transmit(struct bench *bench, const struct step *step)
 	lab_describe(&bench->lab, &policy, &bench->lab.cases[0]);
 	if (step->env_id)
 		bench->lab.cases[0].header.env_id = step->env_id;
+	if (step->state)
+		bench->lab.cases[0].header.state = step->state;
 	return lab_run(&bench->lab,
 		       step->out ? skeleton->progs.judge_egress : skeleton->progs.judge_ingress,
 		       &frame, 1) == 1;
+}
+
+static struct pg_flow_count *count_of(struct bench *bench, __u32 index)
+{
+	static struct pg_flow_count count;
+	const int fd = bpf_map__fd(bench->lab.skeleton->maps.pg_flow_counts);
+
+	if (bpf_map_lookup_elem(fd, &index, &count))
+		exit(EXIT_FAILURE);
+	return &count;
+}
+
+static void set_count(struct bench *bench, __u32 index, __u64 live)
+{
+	const struct pg_flow_count count = {live};
+
+	if (bpf_map_update_elem(bpf_map__fd(bench->lab.skeleton->maps.pg_flow_counts), &index,
+				&count, BPF_EXIST))
+		exit(EXIT_FAILURE);
 }
 
 static void forget(struct bench *bench)
@@ -126,6 +151,8 @@ static void forget(struct bench *bench)
 
 	while (!bpf_map_get_next_key(fd, NULL, &key))
 		bpf_map_delete_elem(fd, &key);
+	for (__u32 i = 0; i < STATES; i++)
+		set_count(bench, i, 0);
 }
 
 static unsigned int flow_count(struct bench *bench)
@@ -275,12 +302,11 @@ static void try_switch(struct bench *bench)
 }
 
 /*
- * A full table: what was sent then is not recorded, and its answer must not become inbound when
- * there is room again.
+ * An Environment that has as many flows as there is room for: what was sent then is not recorded,
+ * and its answer must not become inbound when there is room again.
  */
 static void try_full(struct bench *bench)
 {
-	const int fd = bpf_map__fd(bench->lab.skeleton->maps.pg_flows);
 	const int bars = bpf_map__fd(bench->lab.skeleton->maps.pg_flow_bars);
 	const struct step out = {.out = true,
 				 .mode = PG_MODE_PUBLIC,
@@ -289,19 +315,16 @@ static void try_full(struct bench *bench)
 	const struct step answer = {.local = out.local, .remote = out.remote};
 	const struct step later = {.out = true, .local = out.local, .remote = out.remote};
 	struct pg_counters *counters = &bench->lab.skeleton->bss->judge_counters;
-	const struct pg_flow filler = {.direction = PG_FLOW_OUTBOUND};
 	const __u64 env_id = LAB_ENV_ID;
-	struct pg_flow_key key = {.env_id = 1};
 	struct check *check = &bench->check;
 	pg_flow_bar until = 0;
 
 	forget(bench);
 	memset(counters, 0, sizeof(*counters));
-	do
-		key.reserved[0] = (__u8)(++key.env_id & 1);
-	while (!bpf_map_update_elem(fd, &key, &filler, BPF_NOEXIST));
+	set_count(bench, LAB_STATE, PG_FLOW_MAX / 2);
+	set_count(bench, PG_FLOW_ALL, PG_FLOW_MAX / 2);
 	CHECK(check, transmit(bench, &out), "a full table stops what goes out");
-	CHECK(check, counters->flows_refused == 1, "it is not counted");
+	CHECK(check, counters->flows_refused == 1 && !flow_count(bench), "it is not refused");
 	forget(bench);
 	CHECK(check, transmit(bench, &answer), "no answer");
 	CHECK(check, counters->flows_refused == 2, "the refusal is not counted");
@@ -313,6 +336,79 @@ static void try_full(struct bench *bench)
 	CHECK(check, transmit(bench, &answer) && !transmit(bench, &later), "open without a bar");
 	bpf_map_update_elem(bars, &env_id, &until, BPF_ANY);
 	check_group(check, "a full table bars new inbound flows");
+}
+
+/* Sends, or lets come in, until a packet is refused; returns how many were recorded. */
+static unsigned int flood(struct bench *bench, bool out, __u64 env_id, __u32 state)
+{
+	const struct pg_counters *counters = &bench->lab.skeleton->bss->judge_counters;
+	const __u64 before = counters->flows_refused;
+	struct step step = {.out = out,
+			    .mode = PG_MODE_PUBLIC,
+			    .remote = ends[0].remote,
+			    .env_id = env_id,
+			    .state = state};
+	unsigned int sent = 0;
+	char local[32];
+
+	while (counters->flows_refused == before && sent < 2 * PG_FLOW_MAX) {
+		snprintf(local, sizeof(local), "10.1.%u.%u", sent >> 8 & 0xff, sent & 0xff);
+		step.local = local;
+		step.remote_port = 1024 + (sent >> 16);
+		transmit(bench, &step);
+		sent++;
+	}
+	return sent - 1;
+}
+
+/* Whether somebody who comes from outside is answered. */
+static bool serves(struct bench *bench, const char *remote)
+{
+	const struct step in = {.local = ends[0].local, .remote = remote};
+	const struct step reply = {.out = true, .local = in.local, .remote = remote};
+
+	return transmit(bench, &in) && transmit(bench, &reply);
+}
+
+/* Others flood with tuples of their own making, from inside and from outside. */
+static void try_floods(struct bench *bench)
+{
+	static const struct {
+		__u64 env_id;
+		__u32 state;
+		bool out;
+	} floods[] = {{0x7001, 11, true}, {0x7002, 12, false}, {0x7003, 13, true}};
+	const int bars = bpf_map__fd(bench->lab.skeleton->maps.pg_flow_bars);
+	struct pg_counters *counters = &bench->lab.skeleton->bss->judge_counters;
+	struct step held = {.out = true, .local = ends[0].local, .remote = ends[0].other};
+	struct check *check = &bench->check;
+	unsigned int got, room = PG_FLOW_MAX;
+	const pg_flow_bar none = 0;
+
+	forget(bench);
+	CHECK(check, serves(bench, ends[0].other), "not reachable before");
+	room -= 2;
+	for (size_t i = 0; i < sizeof(floods) / sizeof(floods[0]); i++) {
+		bpf_map_update_elem(bars, &floods[i].env_id, &none, BPF_ANY);
+		got = flood(bench, floods[i].out, floods[i].env_id, floods[i].state);
+		/* Half of what the others leave; what comes in takes two each. */
+		CHECK(check, got >= room / (floods[i].out ? 2 : 4) - 1 && got <= (room + 1) / 2,
+		      "flood %zu: %u flows of %u", i, got, room);
+		CHECK(check, count_of(bench, floods[i].state)->live <= room / 2 + 2,
+		      "flood %zu: %llu flows", i, count_of(bench, floods[i].state)->live);
+		room = PG_FLOW_MAX - (unsigned int)count_of(bench, PG_FLOW_ALL)->live;
+	}
+	CHECK(check, flow_count(bench) == count_of(bench, PG_FLOW_ALL)->live,
+	      "%u flows are counted as %llu", flow_count(bench),
+	      count_of(bench, PG_FLOW_ALL)->live);
+	counters->flows_refused = 0;
+	CHECK(check, transmit(bench, &held), "what was open before the floods is closed");
+	CHECK(check, serves(bench, ends[0].remote), "others cannot be reached any more");
+	CHECK(check, flood(bench, true, LAB_ENV_ID, LAB_STATE) > 1000, "others have no room");
+	for (size_t i = 0; i < sizeof(floods) / sizeof(floods[0]); i++)
+		bpf_map_delete_elem(bars, &floods[i].env_id);
+	bpf_map_update_elem(bars, &(const __u64){LAB_ENV_ID}, &none, BPF_ANY);
+	check_group(check, "a flood of one Environment leaves the others their flows");
 }
 
 static void try_counters(struct bench *bench)
@@ -358,6 +454,7 @@ int main(void)
 	try_bystanders(&bench);
 	check_group(&bench.check, "and bars no more than it has to");
 	try_full(&bench);
+	try_floods(&bench);
 	try_switch(&bench);
 	try_counters(&bench);
 	lab_close(&bench.lab);

@@ -17,6 +17,7 @@
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/header.h>
 #include <phasegate/abi/hook.h>
+#include <phasegate/abi/link.h>
 #include <phasegate/abi/member.h>
 #include <phasegate/abi/set.h>
 #include <phasegate/abi/state.h>
@@ -58,10 +59,24 @@ static const struct layout layouts[] = {
 	 BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_set_node)},
 	{"pg_learned_sets", BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, PG_SLOT_MAX, "__u32", NULL,
 	 BPF_MAP_TYPE_HASH, sizeof(struct pg_addr), sizeof(struct pg_learned)},
-	{"pg_own", BPF_MAP_TYPE_HASH, sizeof(struct pg_own_key), sizeof(__u8), PG_OWN_MAX,
-	 "pg_own_key", "__u8", 0, 0, 0},
+	{"pg_own", BPF_MAP_TYPE_HASH, sizeof(struct pg_own_key), sizeof(pg_own_value), PG_OWN_MAX,
+	 "pg_own_key", "pg_own_value", 0, 0, 0},
+	{"pg_own_groups", BPF_MAP_TYPE_HASH, sizeof(struct pg_own_key), sizeof(__u32),
+	 PG_OWN_GROUPS_MAX, "pg_own_key", "__u32", 0, 0, 0},
+	{"pg_links", BPF_MAP_TYPE_HASH, sizeof(__u32), sizeof(struct pg_link), PG_LINK_MAX, "__u32",
+	 "pg_link", 0, 0, 0},
+	{"pg_link_tables", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_link_table),
+	 PG_ENVIRONMENT_MAX, "__u64", "pg_link_table", 0, 0, 0},
+	{"pg_link_counts", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_counters),
+	 PG_ENVIRONMENT_MAX, "__u64", "pg_counters", 0, 0, 0},
+	{"pg_link_hops", BPF_MAP_TYPE_HASH, sizeof(struct pg_own_key), sizeof(__u8),
+	 PG_LINK_HOP_MAX, "pg_own_key", "__u8", 0, 0, 0},
+	{"pg_link_runs", BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(__u32), PG_LINK_RUN_BYTES, 1, NULL, NULL,
+	 0, 0, 0},
 	{"pg_flows", BPF_MAP_TYPE_HASH, sizeof(struct pg_flow_key), sizeof(struct pg_flow),
 	 PG_FLOW_MAX, "pg_flow_key", "pg_flow", 0, 0, 0},
+	{"pg_flow_counts", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_flow_count),
+	 PG_ENVIRONMENT_MAX, "__u32", "pg_flow_count", 0, 0, 0},
 	{"pg_flow_bars", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(pg_flow_bar), PG_ENVIRONMENT_MAX,
 	 "__u64", "pg_flow_bar", 0, 0, 0},
 	{"pg_marks", BPF_MAP_TYPE_SK_STORAGE, sizeof(int), sizeof(struct pg_mark), 0, "int",
@@ -85,12 +100,14 @@ static const struct {
 	{ \
 #name, sizeof(struct name) \
 	}
-	STRUCT(pg_header),	   STRUCT(pg_phase_slot),   STRUCT(pg_endpoint),
-	STRUCT(pg_addr),	   STRUCT(pg_counters),	    STRUCT(pg_flow_key),
-	STRUCT(pg_dns_socket),	   STRUCT(pg_dns_listener), STRUCT(pg_dns_served_key),
-	STRUCT(pg_flow),	   STRUCT(pg_mark),	    STRUCT(pg_own_key),
-	STRUCT(pg_state),	   STRUCT(pg_member),	    STRUCT(pg_slot_use),
-	STRUCT(pg_member_address), STRUCT(pg_event_budget),
+	STRUCT(pg_header),	   STRUCT(pg_phase_slot),    STRUCT(pg_endpoint),
+	STRUCT(pg_addr),	   STRUCT(pg_counters),	     STRUCT(pg_flow_key),
+	STRUCT(pg_dns_socket),	   STRUCT(pg_dns_listener),  STRUCT(pg_dns_served_key),
+	STRUCT(pg_flow),	   STRUCT(pg_mark),	     STRUCT(pg_own_key),
+	STRUCT(pg_state),	   STRUCT(pg_member),	     STRUCT(pg_slot_use),
+	STRUCT(pg_member_address), STRUCT(pg_event_budget),  STRUCT(pg_flow_count),
+	STRUCT(pg_link),	   STRUCT(pg_link_flow),     STRUCT(pg_link_peer),
+	STRUCT(pg_link_ack),	   STRUCT(pg_link_stations), STRUCT(pg_link_table),
 #undef STRUCT
 };
 
@@ -159,19 +176,19 @@ static void check_all_known(struct check *check, const struct bpf_object *object
 static void check_programs(struct check *check, const struct bpf_object *object)
 {
 	static const char *const hooks[] = {
-#define PG_X(symbol, program, flags) #program,
-		PG_HOOKS(PG_X)
+#define PG_X(symbol, program, ...) #program,
+		PG_HOOKS(PG_X) PG_LINK_HOOKS(PG_X)
 #undef PG_X
 	};
+	const size_t count = sizeof(hooks) / sizeof(hooks[0]);
 	struct bpf_program *program;
 	size_t programs = 0;
 
-	for (size_t i = 0; i < PG_HOOK_COUNT; i++)
+	for (size_t i = 0; i < count; i++)
 		CHECK(check, bpf_object__find_program_by_name(object, hooks[i]), "no program %s",
 		      hooks[i]);
 	bpf_object__for_each_program(program, object) programs++;
-	CHECK(check, programs == PG_HOOK_COUNT, "%zu programs for %d hooks", programs,
-	      PG_HOOK_COUNT);
+	CHECK(check, programs == count, "%zu programs for %zu hooks", programs, count);
 }
 
 int main(void)

@@ -16,6 +16,7 @@
 
 #include <phasegate/abi/counter.h>
 
+#include "any.h"
 #include "check.h"
 #include "judge.skel.h"
 #include "lab.h"
@@ -28,13 +29,6 @@
 /* A device that is not loopback. */
 #define DEVICE "pgtest0"
 
-static const char *const addresses4[] = {"10.0.0.1",	    "10.0.0.2",	      "10.0.9.9",
-					 "127.0.0.1",	    "127.0.0.53",     "0.0.0.0",
-					 "224.0.0.251",	    "10.0.0.9",	      "127.0.0.0",
-					 "255.255.255.255", "127.255.255.255"};
-static const char *const addresses6[] = {"2001:db8::1", "2001:db8::2", "::ffff:10.0.0.1",
-					 "::10.0.0.1",	"::",	       "::1",
-					 "ff02::16",	"fe80::1",     "2001:db8::9"};
 static const uint8_t next_headers[] = {0,  4,  6,   17,	 33,  41,  43,	44,  47,  50,  51, 58,
 				       59, 60, 132, 135, 136, 139, 140, 253, 254, 255, 1,  2};
 
@@ -47,13 +41,7 @@ struct bench {
 	unsigned long refused, reasons[PG_REASON_COUNT];
 };
 
-struct packet {
-	unsigned int ethertype;
-	size_t size;
-	uint8_t octets[LAB_PACKET_MAX];
-};
-
-static void check_facts(struct bench *bench, const struct packet *packet,
+static void check_facts(struct bench *bench, const struct any_packet *packet,
 			const struct model_packet *model, bool egress, const char *what)
 {
 	const struct judge_case *got = &bench->lab.cases[0];
@@ -87,66 +75,17 @@ static void check_facts(struct bench *bench, const struct packet *packet,
 	      got->facts.bits, got->facts.protocol, got->icmp_type, got->tcp_flags);
 }
 
-static bool is_broadcast_or_multicast(const struct model_address *address)
-{
-	static const char *const broadcasts[] = {"255.255.255.255", "127.255.255.255", "127.0.0.0"};
-
-	if (address->family == 6)
-		return address->octets[0] == 0xff;
-	for (size_t i = 0; i < sizeof(broadcasts) / sizeof(broadcasts[0]); i++) {
-		const struct model_address broadcast = lab_parse(broadcasts[i]);
-
-		if (!memcmp(broadcast.octets, address->octets, 4))
-			return true;
-	}
-	return address->octets[0] >> 4 == 14;
-}
-
 /*
  * The namespace has no socket, so on lo no socket receives; the test run's own sender is neither a
- * stream nor a raw socket. 10.0.0.1 and 2001:db8::1 are the Environment's own addresses.
+ * stream nor a raw socket.
  */
-static bool is_listed(const struct model_address *source)
-{
-	const struct model_address own4 = lab_parse("10.0.0.1"), own6 = lab_parse("2001:db8::1");
+static const char *const own[] = {"10.0.0.1", "2001:db8::1"};
+static struct model_place place;
 
-	return !memcmp(source, source->family == 4 ? &own4 : &own6, sizeof(own4)) ||
-	       /* ::ffff:10.0.0.1 means 10.0.0.1 */
-	       (source->family == 6 &&
-		!memcmp(source->octets, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\1", 16));
-}
-
-static struct model_facts facts_of(const struct model_packet *model, bool loopback)
-{
-	static const uint8_t zero[16];
-	const bool receivable = model->protocol == 6 || model->protocol == 17;
-	struct model_facts facts = {
-		.packet = true,
-		.ipv6_header = model->ipv6_header,
-		.defect = model->defect,
-		.remote = model->destination,
-		.remote_port = model->destination_port,
-		.protocol = model->protocol,
-		.on_lo = loopback,
-	};
-
-	facts.loopback = loopback && model->defect == MODEL_SOUND && receivable &&
-			 !is_broadcast_or_multicast(&model->destination);
-	if (model->addressed)
-		facts.own_source =
-			model_is_loopback(&model->source) ||
-			/* What goes to lo from its own destination comes from an own address. */
-			(loopback ? memcmp(model->source.octets, zero, sizeof(zero)) != 0 &&
-					    !memcmp(&model->source, &model->destination,
-						    sizeof(model->source))
-				  : is_listed(&model->source));
-	return facts;
-}
-
-static void check_path(struct bench *bench, const struct packet *packet,
+static void check_path(struct bench *bench, const struct any_packet *packet,
 		       const struct model_packet *model, bool loopback, const char *what)
 {
-	const struct model_facts facts = facts_of(model, loopback);
+	const struct model_facts facts = model_facts_of(model, &place, loopback);
 	const enum pg_reason expected = model_judge(&bench->policy, &facts);
 	const unsigned int got = bench->lab.cases[0].reason;
 
@@ -157,8 +96,8 @@ static void check_path(struct bench *bench, const struct packet *packet,
 	      lab_reason_name(got), lab_reason_name(expected));
 }
 
-static bool run(struct bench *bench, const struct packet *packet, const struct bpf_program *program,
-		unsigned int device)
+static bool run(struct bench *bench, const struct any_packet *packet,
+		const struct bpf_program *program, unsigned int device)
 {
 	const struct lab_frame frame = {
 		.ethertype = packet->ethertype,
@@ -181,7 +120,7 @@ static bool run(struct bench *bench, const struct packet *packet, const struct b
 	return false;
 }
 
-static void try(struct bench *bench, const struct packet *packet, const char *what)
+static void try(struct bench *bench, const struct any_packet *packet, const char *what)
 {
 	const struct judge_bpf *skeleton = bench->lab.skeleton;
 	struct model_packet model;
@@ -198,95 +137,7 @@ static void try(struct bench *bench, const struct packet *packet, const char *wh
 		check_path(bench, packet, &model, false, what);
 }
 
-/* Random octets behind the header: ports out of few, flags and lengths out of all. */
-static void fill_transport(struct rng *rng, uint8_t *transport, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		transport[i] = (uint8_t)rng_next(rng);
-	if (size >= 4 && rng_one_in(rng, 2))
-		memcpy(transport, "\x30\x39\x00\x35", 4); /* 12345 to 53 */
-	if (size >= 13 && rng_one_in(rng, 2))
-		transport[12] = 0x50;
-}
-
-static void make4(struct rng *rng, struct packet *packet, uint8_t protocol)
-{
-	const size_t words = rng_one_in(rng, 8) ? rng_below(rng, 16) : 5;
-	const struct model_address source = lab_parse(RNG_PICK(rng, addresses4));
-	const struct model_address destination = lab_parse(RNG_PICK(rng, addresses4));
-	uint8_t *ip = packet->octets;
-
-	packet->ethertype = ETHERTYPE_IP4;
-	packet->size = 60 + rng_below(rng, 40);
-	memset(ip, 0, 20);
-	fill_transport(rng, ip + 20, packet->size - 20);
-	ip[0] = (uint8_t)(0x40 | words);
-	ip[6] = rng_one_in(rng, 8) ? (uint8_t)rng_next(rng) : rng_one_in(rng, 2) ? 0x40 : 0;
-	ip[7] = rng_one_in(rng, 16) ? (uint8_t)rng_next(rng) : 0;
-	ip[9] = protocol;
-	memcpy(ip + 12, source.octets, 4);
-	memcpy(ip + 16, destination.octets, 4);
-}
-
-static void make6(struct rng *rng, struct packet *packet, uint8_t next)
-{
-	const struct model_address source = lab_parse(RNG_PICK(rng, addresses6));
-	const struct model_address destination = lab_parse(RNG_PICK(rng, addresses6));
-	uint8_t *ip = packet->octets;
-
-	packet->ethertype = ETHERTYPE_IP6;
-	packet->size = 80 + rng_below(rng, 40);
-	memset(ip, 0, 40);
-	fill_transport(rng, ip + 40, packet->size - 40);
-	ip[0] = 0x60;
-	ip[6] = next;
-	memcpy(ip + 8, source.octets, 16);
-	memcpy(ip + 24, destination.octets, 16);
-	if (next == 0 && !rng_one_in(rng, 4)) {
-		ip[40] = rng_one_in(rng, 2) ? 58 : RNG_PICK(rng, next_headers);
-		ip[41] = rng_one_in(rng, 4) ? (uint8_t)rng_below(rng, 3) : 0;
-		/* Router alert, or the jumbo option that only a packet over 64 KiB may have. */
-		memcpy(ip + 42, rng_one_in(rng, 2) ? "\x05\x02" : "\xc2\x04", 2);
-		ip[48] = rng_one_in(rng, 2) ? 143 : ip[48];
-	}
-}
-
-static void make(struct rng *rng, struct packet *packet)
-{
-	uint8_t next = rng_one_in(rng, 2) ? 6 : 17;
-
-	if (rng_one_in(rng, 2))
-		next = rng_one_in(rng, 4) ? (uint8_t)rng_next(rng) : RNG_PICK(rng, next_headers);
-	if (rng_one_in(rng, 2))
-		make4(rng, packet, next);
-	else
-		make6(rng, packet, next);
-}
-
-/* Bad version, other link protocol, cut anywhere, one octet changed. */
-static void spoil(struct rng *rng, struct packet *packet)
-{
-	switch (rng_below(rng, 12)) {
-	case 0:
-		packet->octets[0] = (uint8_t)rng_next(rng);
-		break;
-	case 1:
-		packet->ethertype = rng_one_in(rng, 2) ? 0x0806 : 0x8847;
-		break;
-	case 2:
-		packet->ethertype ^= ETHERTYPE_IP4 ^ ETHERTYPE_IP6;
-		break;
-	case 3:
-	case 4:
-		packet->size = rng_below(rng, (unsigned int)packet->size) + 1;
-		break;
-	case 5:
-		packet->octets[rng_below(rng, 48)] ^= (uint8_t)(1U << rng_below(rng, 8));
-		break;
-	}
-}
-
-static void any_policy(struct bench *bench)
+static void choose_policy(struct bench *bench)
 {
 	struct rng *rng = &bench->rng;
 	struct model_phase *phase;
@@ -324,14 +175,14 @@ static void make_sets(struct bench *bench)
 
 static void make_own(struct bench *bench)
 {
-	static const char *const own[] = {"10.0.0.1", "2001:db8::1"};
 	const int fd = bpf_map__fd(bench->lab.skeleton->maps.pg_own);
-	const __u8 present = 1;
+	const pg_own_value present = 0;
 
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
 		const struct model_address address = lab_parse(own[i]);
 		const struct pg_own_key key = {.env_id = LAB_ENV_ID, .addr = lab_address(&address)};
 
+		place.own[place.own_count++] = address;
 		if (bpf_map_update_elem(fd, &key, &present, BPF_ANY))
 			exit(EXIT_FAILURE);
 	}
@@ -339,14 +190,14 @@ static void make_own(struct bench *bench)
 
 static void try_every_protocol(struct bench *bench)
 {
-	struct packet packet;
+	struct any_packet packet;
 
 	for (unsigned int next = 0; next < 256; next++) {
 		for (unsigned int i = 0; i < 4; i++) {
-			any_policy(bench);
-			make4(&bench->rng, &packet, (uint8_t)next);
+			choose_policy(bench);
+			any_packet4(&bench->rng, &packet, (uint8_t)next);
 			try(bench, &packet, "protocol");
-			make6(&bench->rng, &packet, (uint8_t)next);
+			any_packet6(&bench->rng, &packet, (uint8_t)next);
 			try(bench, &packet, "next header");
 		}
 	}
@@ -355,15 +206,15 @@ static void try_every_protocol(struct bench *bench)
 
 static void try_every_length(struct bench *bench)
 {
-	struct packet packet;
+	struct any_packet packet;
 
 	for (size_t i = 0; i < sizeof(next_headers); i++) {
 		for (size_t size = 0; size <= 80; size++) {
-			any_policy(bench);
-			make4(&bench->rng, &packet, next_headers[i]);
+			choose_policy(bench);
+			any_packet4(&bench->rng, &packet, next_headers[i]);
 			packet.size = size < 60 ? size : 60;
 			try(bench, &packet, "cut IPv4");
-			make6(&bench->rng, &packet, next_headers[i]);
+			any_packet6(&bench->rng, &packet, next_headers[i]);
 			packet.size = size;
 			try(bench, &packet, "cut IPv6");
 		}
@@ -375,14 +226,14 @@ static void try_every_length(struct bench *bench)
 
 static void try_every_first_octet(struct bench *bench)
 {
-	struct packet packet;
+	struct any_packet packet;
 
 	for (unsigned int octet = 0; octet < 256; octet++) {
-		any_policy(bench);
-		make4(&bench->rng, &packet, 17);
+		choose_policy(bench);
+		any_packet4(&bench->rng, &packet, 17);
 		packet.octets[0] = (uint8_t)octet;
 		try(bench, &packet, "IPv4 version and length");
-		make6(&bench->rng, &packet, 17);
+		any_packet6(&bench->rng, &packet, 17);
 		packet.octets[0] = (uint8_t)octet;
 		try(bench, &packet, "IPv6 version");
 	}
@@ -391,13 +242,13 @@ static void try_every_first_octet(struct bench *bench)
 
 static void try_random(struct bench *bench, unsigned long cases)
 {
-	struct packet packet;
+	struct any_packet packet;
 
 	for (unsigned long i = 0; i < cases; i++) {
 		if (i % 16 == 0)
-			any_policy(bench);
-		make(&bench->rng, &packet);
-		spoil(&bench->rng, &packet);
+			choose_policy(bench);
+		any_packet(&bench->rng, &packet);
+		any_spoil(&bench->rng, &packet);
 		try(bench, &packet, "random");
 	}
 	check_group(&bench->check, "random packets");

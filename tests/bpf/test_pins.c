@@ -305,11 +305,11 @@ static void refuse_shapes(struct bench *bench, const char *own)
 		enum bpf_map_type type;
 		unsigned int key, value, max, flags;
 	} shapes[] = {
-		{"another type", BPF_MAP_TYPE_PERCPU_HASH, 24, 1, PG_OWN_MAX, BPF_F_NO_PREALLOC},
-		{"another key", BPF_MAP_TYPE_HASH, 32, 1, PG_OWN_MAX, BPF_F_NO_PREALLOC},
-		{"another value", BPF_MAP_TYPE_HASH, 24, 2, PG_OWN_MAX, BPF_F_NO_PREALLOC},
-		{"another size", BPF_MAP_TYPE_HASH, 24, 1, PG_OWN_MAX / 2, BPF_F_NO_PREALLOC},
-		{"other flags", BPF_MAP_TYPE_HASH, 24, 1, PG_OWN_MAX, 0},
+		{"another type", BPF_MAP_TYPE_PERCPU_HASH, 24, 8, PG_OWN_MAX, BPF_F_NO_PREALLOC},
+		{"another key", BPF_MAP_TYPE_HASH, 32, 8, PG_OWN_MAX, BPF_F_NO_PREALLOC},
+		{"another value", BPF_MAP_TYPE_HASH, 24, 1, PG_OWN_MAX, BPF_F_NO_PREALLOC},
+		{"another size", BPF_MAP_TYPE_HASH, 24, 8, PG_OWN_MAX / 2, BPF_F_NO_PREALLOC},
+		{"other flags", BPF_MAP_TYPE_HASH, 24, 8, PG_OWN_MAX, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {

@@ -8,7 +8,7 @@ import unittest
 from cli import main, phasegate
 
 
-COMMANDS = ("check", "run", "doctor", "env", "events", "explain", "verify")
+COMMANDS = ("check", "run", "doctor", "env", "events", "explain", "verify", "seccomp")
 WITH_OPTIONS = tuple((command,) for command in COMMANDS if command != "env") + tuple(
     ("env", word) for word in ("create", "list", "show", "phase", "update", "destroy"))
 
@@ -51,6 +51,8 @@ class Commands(unittest.TestCase):
                 (("--json=1",), "no value is taken in --json=1"),
                 (("--log-file",), "--log-file needs a value"),
             ):
+                if command == "seccomp" and words == ("--json=1",):
+                    continue  # it prints nothing but JSON
                 done = phasegate(*name, *words)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertRegex(done.stderr, r"\Aphasegate: (error: )?" + f"{command}: {said}; ")

@@ -19,6 +19,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 ENV = ("create", "list", "show", "phase", "update", "destroy")
 COMMANDS = (("check",), ("run",), ("doctor",), ("events",), ("explain",), ("verify",),
+            ("seccomp",),
             *(("env", word) for word in ENV))
 # What stands before an option of the command, so that the option is what decides.
 WHOLE = {("env", "create"): ("n", "--policy", "{}"), ("env", "phase"): ("n", "run"),
@@ -43,7 +44,7 @@ class Completion(unittest.TestCase):
 
     def test_commands(self):
         self.assertEqual(self.complete(""), ["check", "run", "doctor", "env", "events", "explain",
-                                             "verify", "--help", "--version"])
+                                             "verify", "seccomp", "--help", "--version"])
         self.assertEqual(self.complete("d"), ["doctor"])
         self.assertEqual(self.complete("env", ""), [*ENV, "--help"])
 
@@ -59,7 +60,7 @@ class Completion(unittest.TestCase):
         """Each that the man page has for a command of the agent is there."""
         for command, options in (
                 (("env", "create"), "policy allow env-params cgroup pid container runtime attach "
-                 "phase verifier member-traffic dns-settings no-denial-events socket json"),
+                 "phase verifier member-traffic dns-settings no-denial-events accept socket json"),
                 (("env", "phase"), "expect-generation survivors lease then socket json"),
                 (("env", "update"), "policy allow env-params expect-generation"),
                 (("env", "destroy"), "kill release"), (("events",), "follow env cursor"),

@@ -21,6 +21,8 @@ from recorder import PORT
 
 BINARY = os.environ["PHASEGATE_BINARY"]
 OK, FAILURE, USAGE, NO, INCONCLUSIVE, UNREACHABLE = range(6)
+# What no hook of a cgroup sees: here is no veth, and there may be a hypervisor (tests/agent).
+OPEN = [word for name in ("mld", "igmp", "vsock") for word in ("--without", name)]
 POLICY = json.dumps({"network_policy": PUBLIC, "run_network_policy": allowlist(A4),
                      "verifier_network_policy": NO_NETWORK})
 
@@ -34,6 +36,8 @@ class Env(AgentTest):
         Nameserver(cls.lab)
 
     def run_cli(self, *words, status=OK, socket=None, stdin=None):
+        if words[0] == "verify" and status != USAGE:
+            words = (*words, *OPEN)
         done = subprocess.run(
             [BINARY, *words], input=stdin, capture_output=True, text=True, timeout=60, check=False,
             env={**os.environ, "PHASEGATE_SOCKET": socket or self.daemon.socket})
@@ -284,7 +288,7 @@ class Env(AgentTest):
         done = self.json("verify", name, "--allowed", f"{A4}:1", status=INCONCLUSIVE)
         self.assertEqual(done["allowed"]["result"], "inconclusive")
         self.assertEqual(done["blocked"]["result"], "blocked", done)
-        self.assertIn("inconclusive: nothing is proved", self.run_cli(
+        self.assertIn("inconclusive: not everything is proved", self.run_cli(
             "verify", name, "--allowed", f"{A4}:1", status=INCONCLUSIVE).stdout)
         refused = self.json("verify", name, "--blocked", "name.example:80", status=USAGE)
         self.assertEqual(refused["object"], "/blocked")
@@ -303,7 +307,7 @@ class Env(AgentTest):
         self.run_cli("env", "phase", name, "verifier")
         done = self.json("verify", name)
         self.assertEqual((done["result"], done["allowed"]), ("enforced", None))
-        self.assertRegex(self.run_cli("verify", name).stdout, r"allowed +- +- +there is nothing")
+        self.assertRegex(self.run_cli("verify", name).stdout, r"allowed +- +there is nothing")
 
     def test_verify_by_name(self):
         name = self.make("--phase", "run", "--allow", f"run={NAME}")["name"]
@@ -338,7 +342,8 @@ class Env(AgentTest):
         self.run_cli("env", "update", made["name"], "--policy",
                      json.dumps({"network_policy": allowlist(A4, "198.51.100.0/24")}))
         waits = subprocess.Popen([BINARY, "verify", made["name"], "--allowed", f"{silent}:{PORT}",
-                                  "--socket", self.daemon.socket], stdout=subprocess.DEVNULL)
+                                  *OPEN, "--socket", self.daemon.socket],
+                                 stdout=subprocess.DEVNULL)
         began = time.monotonic()
         self.run_cli("env", "list")
         self.assertLess(time.monotonic() - began, 2.5)

@@ -37,12 +37,14 @@ class Docker(ContainerTest):
         cls.addClassCleanup(cls.docker.close)
         cls.SETTINGS = {"docker_socket": cls.docker.socket, "podman_socket": "/nonexistent",
                         "containerd_state": cls.docker.containerd, "resolvers": [B4],
-                        "group": GROUP.gr_name}
+                        "group": GROUP.gr_name,
+                        "exposures": {"privileged": "ask", "cgroup_writable": "ask",
+                                      "cap_net_admin": "list"}}
         super().setUpClass()
         cls.docker.start(cls.lab)
 
     def container(self, *options, **more):
-        name, identity = self.docker.run("--cap-drop", "NET_RAW", *options, **more)
+        name, identity = self.docker.run(*options, **more)
         self.addCleanup(self.docker.remove, name)
         return name, identity
 
@@ -72,6 +74,25 @@ class Docker(ContainerTest):
                 self.assertEqual(os.path.basename(member["cgroup"]), identity)
                 self.assert_confined(name)
                 self.assertEqual(self.daemon.destroy(made["name"], "release").status, 200)
+
+    def test_verify(self):
+        """From inside of one with Docker's default capabilities, behind its guarded link."""
+        name, _ = self.container()
+        made = self.attach(name)
+        reply = self.daemon.call("POST", f"/v1/environments/{made['name']}/verify",
+                                 {"allowed": f"{A4}:{PORT}", "blocked": f"{D4}:{PORT}"})
+        rows = {row["name"]: row for row in reply["vectors"]}
+        # Docker's filter of system calls may let it pass, or not.
+        vsock = rows.pop("vsock")
+        self.assertIn(vsock["result"], ("inconclusive", "not_possible"), vsock)
+        self.assertEqual([row for row in rows.values() if row["wrong"]
+                          or row["result"] == "inconclusive"], [], reply)
+        # Docker gives no IPv6 unless it is told to.
+        self.assertIn(rows["mld"]["result"], ("blocked", "not_possible"))
+        self.assertEqual(rows["igmp"]["result"], "blocked")
+        self.assertEqual((reply["allowed"]["result"], reply["blocked"]["result"]),
+                         ("reached", "blocked"))
+        self.assert_silent(D4)
 
     def test_what_cannot_be_found(self):
         name, _ = self.container()
@@ -120,7 +141,7 @@ class Docker(ContainerTest):
         self.assert_confined(name)
 
     def test_host(self):
-        name, _ = self.container("--network", "host")
+        name, _ = self.container("--network", "host", "--cap-drop", "NET_RAW")
         made = self.attach(name)
         self.assertEqual(made["members"][0]["network"]["mode"], "host")
         self.assertEqual(made["members"][0]["network"]["blocks"], [])
@@ -276,7 +297,7 @@ class Docker(ContainerTest):
         name, _ = self.container("--cap-add", "NET_ADMIN", "--env",
                                  "https_proxy=http://me:secret@proxy.test:3128")
         made = self.attach(name, policy={"network_policy": allowlist("example.com")})
-        self.assertEqual(self.warnings(made, "container_privileged"), [])
+        self.assertEqual(self.warnings(made, "privileged"), [])
         self.assertEqual(len(self.warnings(made, "container_net_admin")), 1)
         self.assertIn("HTTPS_PROXY=http://proxy.test:3128",
                       self.warnings(made, "proxy_resolves_names")[0])
@@ -291,12 +312,67 @@ class Docker(ContainerTest):
         self.assertNotIn("secret", str(made))
         self.assertNotIn("secret", self.daemon.output)
 
-    def test_packet_sockets(self):
-        """Docker allows them unless it is told not to; no hook sees what they send."""
-        for options, count in (((), 1), (("--cap-drop", "NET_RAW"), 0), (("--cap-drop", "ALL"), 0)):
-            name, _ = self.docker.run(*options)
+    def test_as_docker_starts_them(self):
+        """With its default capabilities, CAP_NET_RAW too: accepted as they are, by each of its
+        networks."""
+        for options in (("--network", self.network("plain")), ("--network", "none"),
+                        ("--cap-drop", "ALL", "--read-only", "--init", "--user", "7:7"),
+                        ("--cap-add", "NET_ADMIN", "--tmpfs", "/t", "--pid", "host", "--ipc",
+                         "host", "--volume", f"{self.docker.directory}/vol:/v")):
+            with self.subTest(options):
+                name, _ = self.docker.run(*options)
+                self.addCleanup(self.docker.remove, name)
+                made = self.attach(name)
+                self.assertLessEqual({one["id"] for one in made["exposures"]},
+                                     {"vsock", "vsock_filtered", "host_pid", "cap_net_admin"})
+                self.daemon.destroy(made["name"], "release")
+
+    def test_what_policies_cannot_hold(self):
+        """Refused, and nothing is changed: the container goes on as before."""
+        socket = f"{self.docker.socket}:/run/docker.sock"
+        devices = [words for path, words in (
+            ("/dev/net/tun", ("device_tun", "--device", "/dev/net/tun")),
+            ("/dev/kvm", ("device_kvm", "--device", "/dev/kvm:/dev/other")))
+            if os.path.exists(path)]
+        for options, wanted in (
+                (("--volume", socket, "--cap-add", "SYS_ADMIN",
+                  *(word for words in devices for word in words[1:])),
+                 {"runtime_socket", "cap_sys_admin", *(words[0] for words in devices)}),
+                (("--pid", "host", "--cap-add", "SYS_PTRACE", "--network", "host",
+                  "--security-opt", "systempaths=unconfined"),
+                 {"host_pid_ptrace", "unguarded_link", "proc_writable"}),
+                # With the daemon's own directory it has all that is mounted below, too.
+                (("--volume", f"{self.docker.directory}:/d:ro"),
+                 {"runtime_socket", "proc_writable"})):
+            with self.subTest(options):
+                name, _ = self.docker.run(*options)
+                self.addCleanup(self.docker.remove, name)
+                environment = self.name()
+                reply = self.daemon.create(environment, policy={}, members=[{"container": name}])
+                self.assertCode(reply, "exposure_refused")
+                self.assertEqual({one["id"] for one in reply["exposures"]}, wanted, reply)
+                self.daemon.names.discard(environment)
+                self.assert_reaches(self.probe(name), vectors.tcp, D4, PORT)
+                self.docker.remove(name)
+
+    def test_what_policies_cannot_hold_in_a_parent(self):
+        """It runs already when it is seen, so it is told of."""
+        made = self.create({"network_policy": allowlist(A4)})
+        cursor = self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
+        for options, wanted in (((), set()), (("--cap-add", "SYS_ADMIN"), {"cap_sys_admin"})):
+            name, _ = self.docker.run("--cgroup-parent", made["cgroup_parent"], *options)
             self.addCleanup(self.docker.remove, name)
-            self.assertEqual(len(self.warnings(self.attach(name), "container_net_raw")), count)
+        found = set()
+        for _ in range(20):
+            reply = self.daemon.call("GET", f"/v1/events?cursor={cursor}&follow=1"
+                                     f"&environment={made['name']}")
+            cursor = reply.body[-1]["cursor"]
+            found |= {line["exposure"] for line in reply.body if line["event"] == "exposure"}
+            if wanted <= found:
+                break
+        self.assertEqual(found - {"vsock"}, wanted)
+        self.assertEqual({one["id"] for one in self.daemon.show(made["name"])["exposures"]} -
+                         {"vsock", "vsock_filtered"}, wanted)
 
     def test_privileged(self):
         try:
@@ -305,7 +381,9 @@ class Docker(ContainerTest):
             if "unable to apply caps" not in str(error):
                 raise
             self.skipTest("this machine grants no privileged containers")
-        self.assertEqual(len(self.warnings(self.attach(name), "container_privileged")), 1)
+        self.refused("exposure_refused", "privileged", container=name)
+        made = self.attach(name, accept=["privileged"])
+        self.assertEqual(len(self.warnings(made, "privileged")), 1)
 
     def test_open_connection_is_closed(self):
         name, _ = self.container()
@@ -380,13 +458,15 @@ class Docker(ContainerTest):
     def test_init_further_down(self):
         """A container that moves itself into a cgroup below its own is confined as a whole."""
         name, identity = self.container("--volume", f"{cgroups.mount2()}:/c2")
-        made = self.attach(name)
+        accept = {"accept": ["cgroup_writable"]}
+        self.refused("exposure_refused", "/c2", container=name)
+        made = self.attach(name, **accept)
         path = made["members"][0]["cgroup"]
         self.daemon.destroy(made["name"], "release")
         self.docker.call("exec", name, "/bin/busybox", "mkdir", f"/c2{path}/init.scope")
         self.docker.call("exec", name, "/bin/sh", "-c",
                          f"echo 1 >/c2{path}/init.scope/cgroup.procs")
-        made = self.attach(name)
+        made = self.attach(name, **accept)
         self.assertEqual(os.path.basename(made["members"][0]["cgroup"]), identity)
         self.assert_confined(name)
 

@@ -71,7 +71,7 @@ class Podman(ContainerTest):
         owner, _ = self.container()
         for network, code in (("host", "host_network"), ("container:" + owner, "shared_network")):
             with self.subTest(network=network):
-                name, _ = self.container("--network", network)
+                name, _ = self.container("--cap-drop", "NET_RAW", "--network", network)
                 made = self.attach(name)
                 self.assertEqual(len(self.warnings(made, code)), 1, made)
                 self.assert_confined(name)

@@ -208,8 +208,37 @@ def listener(_):
             yield head + stream[:-1]
 
 
+def inside(_):
+    """Texts of /proc, and what Docker says; the first octet is the kind."""
+    yield b"\0" b"29 22 0:25 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw\n" \
+          b"36 35 98:0 /a\\040b /mnt\\011\\134 ro,noatime master:1 - ext3 /dev/root ro,errors=x\n"
+    yield b"\0" b"29 22 0:25 / / rw -\n29 22 0 / / rw - cgroup2\n\n1 2 3:4 \\04 \\999 ro - x y z\n"
+    yield b"\1" b"12:devices:/docker/abc\n4:net_cls,net_prio:/\n1:name=systemd:/x\n0::/a:b/c\n"
+    yield b"\1" b"0::/../x (deleted)\n0::\n:\n"
+    yield b"\2" b"Name:\tx\nUid:\t0\t1\t2\t3\nCapBnd:\t000001ffffffffff\n"
+    yield b"\2" b"a *:* rwm\nc 10:200 rwm\nb 8:* r\nc 1:3\n"
+    container = {
+        "Id": "ab" * 32, "Name": "/web", "State": {"Running": True, "Pid": 5,
+                                                   "StartedAt": "2026-01-01T00:00:00.5Z"},
+        "Config": {"Env": ["HTTP_PROXY=http://[::1]:1/", "A"], "Labels": {
+            "com.docker.compose.project": "p", "com.docker.compose.service": "s"}},
+        "HostConfig": {"NetworkMode": "bridge", "Privileged": False, "CapAdd": ["NET_ADMIN"],
+                       "CapDrop": ["ALL"], "Dns": ["192.0.2.53"],
+                       "ExtraHosts": ["db:192.0.2.1", "six:2001:db8::1", "x"],
+                       "Devices": [{"PathOnHost": "/dev/net/tun"}], "PidMode": "host"},
+        "HostsPath": "/h", "ResolvConfPath": "/r", "Mounts": [{"Source": "/run/docker.sock"}],
+        "NetworkSettings": {"Networks": {"n": {"NetworkID": "x", "IPAddress": "172.17.0.2",
+                                               "GlobalIPv6Address": "2001:db8::2"}}}}
+    yield b"\3" + json.dumps(container).encode()
+    for part in ("State", "Config", "HostConfig", "NetworkSettings", "Id"):
+        for value in (None, [], {}, "", 1, [None], {"Pid": 2 ** 40}):
+            yield b"\3" + json.dumps({**container, part: value}).encode()
+    yield b"\4" + json.dumps([{"Id": "a", "Names": ["/x", "/y/z"], "Labels": {
+        "com.docker.compose.project": "p"}, "HostConfig": {"NetworkMode": "host"}}, {}]).encode()
+
+
 topics = {f.__name__: f for f in (policy, answer, query, resolv_conf, listener, request,
-                                   state, config)}
+                                   state, config, inside)}
 topic, data, seeds = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 seeds.mkdir(parents=True, exist_ok=True)
 for number, seed in enumerate(topics[topic](data)):

@@ -28,7 +28,7 @@ class Client(Run):
 
     def __init__(self, lab, *options, conf, through=(), before=()):
         super().__init__(lab, command=[
-            *through, BINARY, "run", "--json", *options, "--", *before,
+            *through, BINARY, "run", "--json", "--keep", "all", *options, "--", *before,
             *with_resolv_conf(conf, PYTHON, DNSCLIENT)])
         self("pid")
 

@@ -21,7 +21,7 @@
 
 struct keeper {
 	struct pg_host *host;
-	struct pg_environment *environment;
+	struct pg_environment *environment, *aside;
 	struct pg_endpoint nameserver;
 	unsigned int denials;
 };
@@ -130,6 +130,23 @@ static int run_create(struct keeper *keeper, char **words, size_t count, struct 
 	if (!error)
 		say_state(keeper);
 	return error;
+}
+
+/* more ...: the same, of another one; the first one is put aside. */
+static int run_more(struct keeper *keeper, char **words, size_t count, struct pg_error *err)
+{
+	keeper->aside = PG_TAKE_PTR(keeper->environment);
+	return run_create(keeper, words, count, err);
+}
+
+static int run_swap(struct keeper *keeper, char **words, size_t count, struct pg_error *err)
+{
+	struct pg_environment *aside = keeper->aside;
+
+	keeper->aside = keeper->environment;
+	keeper->environment = aside;
+	say("}\n");
+	return 0;
 }
 
 static int run_adopt(struct keeper *keeper, char **words, size_t count, struct pg_error *err)
@@ -297,12 +314,36 @@ static int run_denials(struct keeper *keeper, char **words, size_t count, struct
 	return 0;
 }
 
+static void say_link(void *userdata, const struct pg_link_view *link)
+{
+	bool *first = userdata;
+
+	fputs(*first ? "{\"interface\":" : ",{\"interface\":", stdout);
+	*first = false;
+	pg_json_string(stdout, link->interface ? link->interface : "");
+	fputs(",\"device\":", stdout);
+	pg_json_string(stdout, link->device ? link->device : "");
+	printf(",\"guard\":\"%s\",\"reason\":\"%s\"}", pg_link_guard_name(link->guard),
+	       link->guard == PG_LINK_GUARD_NONE ? pg_unguarded_name(link->reason) : "");
+}
+
+static int run_links(struct keeper *keeper, char **words, size_t count, struct pg_error *err)
+{
+	bool first = true;
+
+	say(",\"links\":[");
+	pg_environment_visit_links(keeper->environment, say_link, &first);
+	puts("]}");
+	return 0;
+}
+
 static const struct command commands[] = {
 	{"create", -1, run_create},  {"adopt", 2, run_adopt},	      {"kept", 1, run_kept},
 	{"switch", 2, run_switch},   {"deny", 1, run_deny},	      {"update", 2, run_update},
 	{"destroy", 2, run_destroy}, {"leave", 1, run_leave},	      {"state", 1, run_state},
 	{"note", 2, run_note},	     {"survivors", 3, run_survivors}, {"thaw", 1, run_thaw},
-	{"now", 1, run_now},	     {"denials", 1, run_denials},
+	{"more", -1, run_more},	     {"swap", 1, run_swap},	      {"now", 1, run_now},
+	{"denials", 1, run_denials}, {"links", 1, run_links},
 };
 
 static void obey(struct keeper *keeper, char *line)
@@ -393,6 +434,8 @@ int main(int argc, char **argv)
 	serve(&keeper);
 	if (keeper.environment)
 		pg_environment_leave(keeper.environment);
+	if (keeper.aside)
+		pg_environment_leave(keeper.aside);
 	pg_host_free(keeper.host);
 	return EXIT_SUCCESS;
 }

@@ -22,6 +22,16 @@ D4, D6 = "203.0.113.10", "2001:db8:d::10"
 R4, R6 = "198.51.100.53", "2001:db8:a::53"
 SERVED = (A4, A6, B4, B6, D4, D6)
 
+# Makes $0 a root directory of its own, with all that is in the host's.
+_ROOT = """
+mount -t tmpfs tmpfs "$0"
+for entry in /*; do
+    if [ -L "$entry" ]; then cp -a "$entry" "$0"
+    elif [ -d "$entry" ]; then mkdir "$0$entry" && mount --rbind "$entry" "$0$entry"; fi
+done
+exec chroot "$0" "$@"
+"""
+
 CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -29,6 +39,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def mapped(address):
     """The IPv4-mapped form, which makes the probe use an AF_INET6 socket."""
     return address if ":" in address else "::ffff:" + address
+
+
+def in_root(directory):
+    """Words that execute those behind them as a container would, in another root directory than the
+    host's; it is mounted on the empty directory."""
+    return ["unshare", "--mount", "sh", "-c", _ROOT, directory]
 
 
 def _check(result):

@@ -55,12 +55,14 @@ def end_what_was_killed():
 
 
 class Run:
-    """A `phasegate run` in the client's namespace. words: its options, "--", and the command."""
+    """A `phasegate run` in the client's namespace. words: its options, "--", and the command, which
+    keeps every privilege unless another keep is given: most tests are about what hooks judge."""
 
     def __init__(self, lab, *words, environment=None, stdin=subprocess.PIPE, command=None,
-                 json_report=True):
+                 json_report=True, keep=("all",)):
         self._errors = tempfile.TemporaryFile()
-        words = command or [BINARY, "run", *(["--json"] if json_report else []), *words]
+        kept = [word for one in keep for word in ("--keep", one)]
+        words = command or [BINARY, "run", *(["--json"] if json_report else []), *kept, *words]
         self.process = subprocess.Popen(
             dying_with_us(*lab.client.command(*words)), stdin=stdin, stdout=subprocess.PIPE,
             stderr=self._errors, env={**os.environ, **(environment or {})})

@@ -210,7 +210,8 @@ class Members(AdoptTest):
         self.create(keeper, *members, text=TEXT)
         number = keeper("state")["id"]
         self.assertIn(number, self.remembered("pg_members"))
-        self.assertIn(number, self.remembered("pg_own"))
+        self.client_in(members[0])
+        self.wait_for(lambda: number in self.remembered("pg_own"), about="no address is own")
         self.assertTrue(self.stop(keeper, "destroy", "kill"))
         keeper.kill()
         keeper = self.keeper()

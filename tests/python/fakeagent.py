@@ -17,7 +17,8 @@ ENVIRONMENT = {
     "cgroup_parent": "/phasegate/e", "verifier": "same", "member_traffic": "allow",
     "populated": False, "frozen": False, "lease": None}
 PHASE = {"network_mode": "public", "entries": [], "origin": "default", "added": 0}
-DETAIL = {**ENVIRONMENT, "warnings": [], "counters": None, "dns": {},
+DETAIL = {**ENVIRONMENT, "warnings": [], "exposures": [], "links": [], "connections": None,
+          "counters": None, "dns": {},
           "policy": {"setup": PHASE, "run": PHASE, "verifier": None}}
 CHANGE = {"name": "e", "phase": "run", "generation": 2, "changed": True, "took_us": 3,
           "closed": 0, "close_us": 0.5, "widened": False, "survivors_choice": None,

@@ -40,12 +40,17 @@ class Calls(BothTest):
                 "dns": {"floor_s": 1}, "attach": True}))
             _, sent = self.sent({"ok": True, "warnings": []}, lambda: client.validate({}))
             self.assertEqual(sent, ("POST", "/v1/validate", {"policy": {}}))
-            probe = {"target": "h:1", "address": None, "result": "inconclusive", "reason": "r"}
+            probe = {"target": "h:1", "address": None, "result": "inconclusive",
+                     "wrong": False, "reason": "r"}
             found, sent = self.sent({"name": "e", "phase": "run", "generation": 1, "allowed": None,
-                                     "result": "inconclusive", "blocked": probe},
-                                    lambda: client.verify("e", blocked="h:1"))
+                                     "result": "inconclusive", "blocked": probe,
+                                     "phases": {"setup": {"allowed": None, "blocked": None}},
+                                     "vectors": []},
+                                    lambda: client.verify("e", blocked="h:1",
+                                                          without=("vsock",)))
             self.assertFalse(found.enforced)
-            self.assertEqual(sent, ("POST", "/v1/environments/e/verify", {"blocked": "h:1"}))
+            self.assertEqual(sent, ("POST", "/v1/environments/e/verify",
+                                    {"blocked": "h:1", "without": ["vsock"]}))
             _, sent = self.sent({"name": "e", "destroyed": True},
                                 lambda: client.destroy("e", "release"))
             self.assertEqual(sent[:2], ("DELETE", "/v1/environments/e?processes=release"))
@@ -367,7 +372,7 @@ class Adapters(BothTest):
             "wildcards": True, "addresses": {}, "policy_update": True,
             "connection_closing": True, "events": True, "survivors": [], "members": [],
             "runtimes": [], "guards": {}, "limits": {},
-            "operator": {"never_allow": [], "host_ports": None}, **lacks})
+            "operator": {"never_allow": [], "host_ports": None, "exposures": {}}, **lacks})
         for task in (Task(["true"], run_network_policy="no-network"),
                      Task(["true"], verifier="new"),
                      Task(["true"], run_network_policy=phasegate.allowlist("x")),

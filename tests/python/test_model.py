@@ -92,7 +92,8 @@ class Model(unittest.TestCase):
                  "phase_switching": True, "policy_update": True, "connection_closing": True,
                  "leases": True, "events": True, "survivors": [], "verifier": [], "members": [],
                  "runtimes": ["docker"], "guards": {}, "limits": {},
-                 "operator": {"never_allow": ["::1"], "host_ports": None}}
+                 "operator": {"never_allow": ["::1"], "host_ports": None,
+                              "exposures": {"vsock": "warn"}}}
         found = model.decode(model.Capabilities, given)
         self.assertEqual(found.operator.never_allow, ("::1",))
         self.assertEqual(found.missing("hostnames", "wildcards", "modes:public", "runtimes:podman",

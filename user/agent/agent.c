@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "exposures_watch.h"
+#include "links.h"
 #include "phases.h"
 #include "privileges.h"
 #include "server.h"
@@ -20,6 +22,7 @@
 
 /* Connections, namespaces that are served, maps, members: what all Environments may need. */
 #define DESCRIPTORS 524288
+#define NICE	    (-10)
 
 /* A nameserver nearby has answered by then, and nobody else waits for long for one that is not. */
 #define NAMES_WAIT_MS 250
@@ -144,6 +147,46 @@ static void on_refused(void *userdata, struct pg_environment *environment, const
 	pg_agent_close_event(agent, &json, pg_environment_owner(environment), name);
 }
 
+static void on_unguarded(void *userdata, struct pg_environment *environment,
+			 const struct pg_link_view *link)
+{
+	pg_links_report(userdata, environment, link);
+}
+
+static void on_address_refused(void *userdata, struct pg_environment *environment,
+			       const struct pg_addr *addr, const char *message)
+{
+	const char *name = pg_environment_name(environment);
+	struct pg_agent *agent = userdata;
+	struct pg_json_writer json;
+	char text[PG_ADDR_TEXT];
+
+	if (agent->operating_on) {
+		pg_agent_warn(agent, "own_address_refused", message);
+		return;
+	}
+	pg_log_warning("%s: own_address_refused: %s", name, message);
+	if (!pg_agent_open_event(agent, &json, "own_address_refused", name))
+		return;
+	pg_json_write_string(&json, "address", pg_addr_format(addr, text));
+	pg_json_write_string(&json, "message", message);
+	pg_agent_close_event(agent, &json, pg_environment_owner(environment), name);
+}
+
+static void on_crowded(void *userdata, struct pg_environment *environment, uint64_t refused)
+{
+	const char *name = pg_environment_name(environment);
+	struct pg_agent *agent = userdata;
+	struct pg_json_writer json;
+
+	pg_log_warning("%s: %llu new UDP flows found no room: it has as many as there is room left",
+		       name, (unsigned long long)refused);
+	if (!pg_agent_open_event(agent, &json, "flows_refused", name))
+		return;
+	pg_json_write_number(&json, "count", refused);
+	pg_agent_close_event(agent, &json, pg_environment_owner(environment), name);
+}
+
 static int on_host(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct pg_agent *agent = userdata;
@@ -187,6 +230,9 @@ static int open_host(struct pg_agent *agent, struct pg_error *err)
 		.warning = on_warning,
 		.denied = on_denied,
 		.refused = on_refused,
+		.unguarded = on_unguarded,
+		.address_refused = on_address_refused,
+		.crowded = on_crowded,
 		.store = &socket_store,
 		.userdata = agent,
 		.interrupt_fd = -1,
@@ -222,6 +268,7 @@ static int adopt(struct pg_agent *agent, const char *name, struct pg_error *err)
 		return error;
 	}
 	pg_environment_tidy_inside(managed->environment);
+	pg_exposures_watch(managed, true);
 	LIST_INSERT_HEAD(&agent->environments, managed, link);
 	agent->environment_count++;
 	return 0;
@@ -282,6 +329,9 @@ static int start(struct pg_agent *agent, struct pg_error *err)
 	int error, r;
 
 	raise_descriptors();
+	/* What a runtime has started is found before it begins on a busy host, too. Nice= of the
+	 * unit says the same. */
+	setpriority(PRIO_PROCESS, 0, NICE);
 	r = sd_event_new(&agent->loop);
 	if (r < 0)
 		return pg_fail_errno(err, r, "cannot make the loop");
@@ -322,6 +372,7 @@ static void stop(struct pg_agent *agent)
 	while ((managed = LIST_FIRST(&agent->environments))) {
 		LIST_REMOVE(managed, link);
 		pg_environment_leave(managed->environment);
+		pg_exposures_unwatch(managed);
 		pg_note_clear(&managed->note);
 		free(managed);
 	}

@@ -12,6 +12,7 @@
  *   events.c     the ring of events
  *   verify.c     tries from inside of an Environment
  *   watch.c      members whose cgroup is made anew
+ *   exposures.h  what members have that no policy can hold
  */
 #pragma once
 
@@ -44,6 +45,7 @@ struct pg_agent {
 	struct pg_watch *watch;
 	LIST_HEAD(pg_verification_list, pg_verification) verifications; /* verify.h */
 	size_t environment_count;
+	size_t exposures_from; /* whose turn it is (exposures_watch.h) */
 	/* While an operation collects warnings for its reply; they are logged as well. */
 	struct pg_json_writer warnings;
 	size_t warning_count;

@@ -4,6 +4,7 @@
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/member.h>
 
+#include "exposures.h"
 #include "request.h"
 #include "server.h"
 
@@ -82,6 +83,9 @@ static void write_operator(struct pg_json_writer *json, const struct pg_config *
 	} else {
 		pg_json_write_null(json, "host_ports");
 	}
+	pg_json_write_open(json, "exposures", '{');
+	pg_exposures_describe(config, json);
+	pg_json_write_close(json, '}');
 	pg_json_write_close(json, '}');
 }
 
@@ -123,10 +127,8 @@ void pg_api_capabilities(struct pg_agent *agent, const struct pg_request *reques
 	write_names(json, "verifier", verifiers, PG_ARRAY_SIZE(verifiers));
 	write_names(json, "members", members, PG_ARRAY_SIZE(members));
 	write_names(json, "runtimes", runtimes, PG_ARRAY_SIZE(runtimes));
-	/* A guard on the container's own interface would catch packet sockets (docs/verdicts.md).
-	 */
 	pg_json_write_open(json, "guards", '{');
-	pg_json_write_bool(json, "veth", false);
+	pg_json_write_bool(json, "veth", true);
 	pg_json_write_bool(json, "parent_cgroup", true);
 	pg_json_write_close(json, '}');
 	write_operator(json, agent->config);

@@ -8,6 +8,8 @@
 #include "create.h"
 #include "describe.h"
 #include "descriptors.h"
+#include "exposures.h"
+#include "exposures_watch.h"
 #include "members.h"
 #include "opens_host.h"
 #include "quota.h"
@@ -128,6 +130,7 @@ static void warn(struct pg_agent *agent, const struct creation *creation)
 			      " for: whoever can listen or answer there decides what they open");
 	pg_opens_host_warn(agent, policy);
 	pg_containers_warn(agent, &creation->members, policy);
+	pg_exposures_warn(agent, &creation->members.exposures, creation->wanted.accept);
 }
 
 /* What the layers below say; everything that has a code of its own was checked before. */
@@ -158,8 +161,9 @@ static int prepare_note(struct creation *creation, struct pg_reply *reply)
 			managed->note.run_since = pg_boottime_ns();
 		managed->note.members = PG_TAKE_PTR(creation->members.sources);
 		managed->note.warnings = strdup("");
+		(void)!pg_exposures_print(&creation->members.exposures, &managed->note.exposures);
 	}
-	if (!managed || !managed->note.warnings)
+	if (!managed || !managed->note.warnings || !managed->note.exposures)
 		return pg_reply_error(reply, PG_API_OUT_OF_MEMORY, creation->wanted.name, NULL,
 				      "no memory for the Environment");
 	return 0;
@@ -205,6 +209,36 @@ static int make(struct pg_agent *agent, const struct pg_request *request, struct
 	return pg_environment_create(agent->host, &options, &creation->managed->environment, err);
 }
 
+/* Which links can have no guard is known once it is made; then it is given up again. */
+static int judge_links(struct pg_agent *agent, struct creation *creation, struct pg_reply *reply)
+{
+	struct pg_exposure_list *found = &creation->members.exposures;
+	const size_t before = found->count;
+	struct pg_exposure_list links;
+	struct pg_error err = {};
+
+	pg_exposures_find_links(creation->managed->environment, &creation->members);
+	links = (struct pg_exposure_list){.items = found->items + before,
+					  .count = found->count - before};
+	if (links.count == 0)
+		return 0;
+	if (pg_exposures_judge(agent, &links, creation->wanted.accept, reply) == 0) {
+		pg_exposures_warn(agent, &links, creation->wanted.accept);
+		return 0;
+	}
+	if (pg_environment_destroy(PG_TAKE_PTR(creation->managed->environment), PG_DESTROY_RELEASE,
+				   &err) < 0)
+		pg_log_error("%s: %s", creation->wanted.name, err.text);
+	return -EINVAL;
+}
+
+static void watch(const struct creation *creation)
+{
+	pg_exposures_watch(creation->managed, false);
+	if (creation->members.attach)
+		pg_exposures_seen(creation->managed);
+}
+
 /* All warnings of its creation belong to what is shown of it later. */
 static void keep_warnings(struct pg_agent *agent, struct creation *creation)
 {
@@ -224,6 +258,9 @@ static void keep_warnings(struct pg_agent *agent, struct creation *creation)
 		fputs(warnings, json.out);
 	}
 	free(PG_TAKE_PTR(note.warnings));
+	free(PG_TAKE_PTR(note.exposures));
+	if (pg_exposures_print(&creation->members.exposures, &note.exposures) < 0)
+		return;
 	if (pg_json_writer_end(&json, &note.warnings, &size) == 0 &&
 	    pg_managed_set_note(managed, &note, &err) < 0)
 		pg_log_warning("%s: %s", creation->wanted.name, err.text);
@@ -242,6 +279,7 @@ static void forget_denials(struct pg_agent *agent, const struct pg_environment *
 
 static void report(struct pg_agent *agent, const struct pg_environment *environment)
 {
+	const struct pg_connections *connections = pg_environment_connections(environment);
 	struct pg_json_writer json;
 
 	forget_denials(agent, environment);
@@ -252,6 +290,10 @@ static void report(struct pg_agent *agent, const struct pg_environment *environm
 		return;
 	pg_json_write_string(&json, "phase", pg_phase_name(pg_environment_phase(environment)));
 	pg_json_write_number(&json, "generation", pg_environment_generation(environment));
+	if (connections) {
+		pg_json_write_number(&json, "closed", connections->closed);
+		pg_json_write_number(&json, "kept", connections->kept);
+	}
 	pg_agent_close_event(agent, &json, pg_environment_owner(environment),
 			     pg_environment_name(environment));
 }
@@ -277,7 +319,12 @@ static void create(struct pg_agent *agent, const struct pg_request *request,
 		refuse(creation, &err, reply);
 		return;
 	}
+	if (judge_links(agent, creation, reply) < 0) {
+		pg_agent_take_warnings(agent, &unused);
+		return;
+	}
 	keep_warnings(agent, creation);
+	watch(creation);
 	LIST_INSERT_HEAD(&agent->environments, creation->managed, link);
 	agent->environment_count++;
 	report(agent, creation->managed->environment);
@@ -333,7 +380,9 @@ static void finish(struct pg_agent *agent, const struct pg_request *request,
 	if (creation->refusal.status) {
 		*reply = creation->refusal;
 		creation->refusal = (struct pg_reply){0};
-	} else if (find_resolvers(agent, creation, reply) == 0) {
+	} else if (pg_exposures_judge(agent, &creation->members.exposures, creation->wanted.accept,
+				      reply) == 0 &&
+		   find_resolvers(agent, creation, reply) == 0) {
 		create(agent, request, creation, reply);
 	}
 }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "describe.h"
 #include "descriptors.h"
+#include "exposures_watch.h"
 #include "request.h"
 #include "verify.h"
 
@@ -57,6 +58,7 @@ static void forget(struct pg_agent *agent, struct pg_managed *managed)
 {
 	LIST_REMOVE(managed, link);
 	agent->environment_count--;
+	pg_exposures_unwatch(managed);
 	pg_note_clear(&managed->note);
 	free(managed);
 }

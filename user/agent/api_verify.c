@@ -6,16 +6,15 @@
 #include "request.h"
 #include "verify.h"
 
-/* Of a destination that the agent chooses. */
-#define PORT_HTTPS 443
-
 struct wanted {
 	const char *allowed, *blocked;
+	const struct pg_json_value *without;
 };
 
 static const struct pg_json_field fields[] = {
 	PG_JSON_FIELD(struct wanted, allowed, PG_JSON_STRING, .max = 300),
 	PG_JSON_FIELD(struct wanted, blocked, PG_JSON_STRING, .max = 300),
+	PG_JSON_FIELD(struct wanted, without, PG_JSON_ARRAY, .max = PG_VERIFY_VECTOR_COUNT),
 };
 
 static int refuse(struct pg_reply *reply, const char *object, const char *form)
@@ -55,38 +54,18 @@ static int read_target(const char *text, bool names, const char *object,
 static void use_address(struct pg_verify_target *target, const struct pg_addr *addr)
 {
 	target->given = true;
-	target->endpoint = (struct pg_endpoint){.addr = *addr, .port = htons(PORT_HTTPS)};
+	target->endpoint = (struct pg_endpoint){.addr = *addr, .port = htons(PG_PORT_HTTPS)};
 	pg_endpoint_format(&target->endpoint, target->text);
 }
 
-static bool allows(const struct pg_phase_policy *phase, const struct pg_addr *addr)
-{
-	for (size_t i = 0; phase->entries && i < phase->entries->count; i++) {
-		const struct pg_entry *entry = &phase->entries->items[i];
-
-		if (entry->kind != PG_ENTRY_HOST && entry->kind != PG_ENTRY_WILDCARD &&
-		    pg_prefix_contains(&entry->prefix, addr))
-			return true;
-	}
-	return false;
-}
-
-/* One address for documentation (RFC 5737) that no entry has: nobody is there. */
 static void choose_blocked(const struct pg_config *config, const struct pg_phase_policy *phase,
 			   struct pg_verify_target *target)
 {
-	static const char *const candidates[] = {"192.0.2.1", "198.51.100.1", "203.0.113.1",
-						 "2001:db8::1"};
+	struct pg_addr addr;
 
-	for (size_t i = 0; phase->mode != PG_MODE_PUBLIC && i < PG_ARRAY_SIZE(candidates); i++) {
-		struct pg_addr addr;
-
-		if (pg_addr_parse(candidates[i], &addr) == 0 && !allows(phase, &addr)) {
-			use_address(target, &addr);
-			return;
-		}
-	}
-	if (config->never_allow_count)
+	if (pg_verify_find_blocked(phase, true, true, &addr))
+		use_address(target, &addr);
+	else if (config->never_allow_count)
 		use_address(target, &config->never_allow[0].addr);
 }
 
@@ -105,8 +84,8 @@ static void choose_allowed(const struct pg_phase_policy *phase, struct pg_verify
 			target->given = true;
 			snprintf(target->name, sizeof(target->name), "%s", entry->name);
 			snprintf(target->text, sizeof(target->text), "%s:%d", target->name,
-				 PORT_HTTPS);
-			target->endpoint.port = htons(PORT_HTTPS);
+				 PG_PORT_HTTPS);
+			target->endpoint.port = htons(PG_PORT_HTTPS);
 			return;
 		case PG_ENTRY_WILDCARD:
 		case PG_ENTRY_CIDR4:
@@ -116,9 +95,29 @@ static void choose_allowed(const struct pg_phase_policy *phase, struct pg_verify
 	}
 }
 
+static int read_without(const struct pg_json_value *array, unsigned int *without,
+			struct pg_reply *reply)
+{
+	const struct pg_json_value *value = array ? pg_json_first(array) : NULL;
+
+	for (; value; value = pg_json_next(value)) {
+		const char *name = pg_json_string_of(value);
+		enum pg_verify_vector vector;
+
+		if (!name || pg_verify_vector_parse(name, &vector) < 0)
+			return pg_reply_error(
+				reply, PG_API_REQUEST_INVALID, "/without",
+				"leave it out: the reply has the names of all vectors",
+				"there is no vector \"%s\"", name ? name : "");
+		*without |= PG_VERIFY_BIT(vector);
+	}
+	return 0;
+}
+
 static int read_targets(struct pg_agent *agent, const struct pg_request *request,
 			const struct pg_managed *managed,
-			struct pg_verify_target targets[PG_VERIFY_COUNT], struct pg_reply *reply)
+			struct pg_verify_target targets[PG_VERIFY_COUNT], unsigned int *without,
+			struct pg_reply *reply)
 {
 	const struct pg_policy *policy = pg_environment_policy(managed->environment);
 	const struct pg_phase_policy *phase =
@@ -137,6 +136,8 @@ static int read_targets(struct pg_agent *agent, const struct pg_request *request
 	if (!error)
 		error = read_target(wanted.blocked, false, "/blocked", &targets[PG_VERIFY_BLOCKED],
 				    reply);
+	if (!error)
+		error = read_without(wanted.without, without, reply);
 	if (error)
 		return error;
 	if (!wanted.allowed && !pg_environment_denied(managed->environment))
@@ -151,6 +152,7 @@ static void start(struct pg_agent *agent, const struct pg_request *request,
 {
 	struct pg_verify_target targets[PG_VERIFY_COUNT] = {0};
 	struct pg_error err = {};
+	unsigned int without = 0;
 	int error;
 
 	if (pg_environment_member_gone(managed->environment, 0)) {
@@ -160,9 +162,9 @@ static void start(struct pg_agent *agent, const struct pg_request *request,
 			       pg_environment_member(managed->environment, 0));
 		return;
 	}
-	if (read_targets(agent, request, managed, targets, reply) < 0)
+	if (read_targets(agent, request, managed, targets, &without, reply) < 0)
 		return;
-	error = pg_verification_start(agent, managed, targets, request->resume, &err);
+	error = pg_verification_start(agent, managed, targets, without, request->resume, &err);
 	if (error == -EBUSY)
 		pg_reply_error(reply, PG_API_TOO_MANY_CLIENTS, NULL, "wait and try again", "%s",
 			       err.text);

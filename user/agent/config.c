@@ -21,7 +21,7 @@ static const struct pg_json_limits limits = {.size = FILE_MAX,
 struct settings {
 	const char *socket, *pins, *cgroup_parent, *group, *log_level;
 	const char *docker_socket, *podman_socket, *containerd_state;
-	const struct pg_json_value *never_allow, *host_ports, *resolvers;
+	const struct pg_json_value *never_allow, *host_ports, *resolvers, *exposures;
 	uint64_t clients_per_user, environments_per_user, members_per_user, entries_per_user;
 };
 
@@ -37,6 +37,7 @@ static const struct pg_json_field fields[] = {
 	PG_JSON_FIELD(struct settings, never_allow, PG_JSON_ARRAY, .max = PG_NEVER_ALLOW_MAX),
 	PG_JSON_FIELD(struct settings, host_ports, PG_JSON_ARRAY, .max = PG_HOST_PORTS_MAX),
 	PG_JSON_FIELD(struct settings, resolvers, PG_JSON_ARRAY, .max = PG_NAMESERVERS_MAX),
+	PG_JSON_FIELD(struct settings, exposures, PG_JSON_OBJECT),
 	PG_JSON_FIELD(struct settings, clients_per_user, PG_JSON_NUMBER, .max = PG_CLIENTS_MAX),
 	PG_JSON_FIELD(struct settings, environments_per_user, PG_JSON_NUMBER,
 		      .max = PG_ENVIRONMENTS_MAX),
@@ -61,6 +62,8 @@ int pg_config_init(struct pg_config *config, struct pg_error *err)
 				     .environments_per_user = PG_ENVIRONMENTS_USER,
 				     .members_per_user = PG_MEMBERS_USER,
 				     .entries_per_user = PG_ENTRIES_USER};
+	for (size_t i = 0; i < PG_EXPOSURE_COUNT; i++)
+		config->exposures[i] = pg_exposure_default((enum pg_exposure_id)i);
 	config->socket = strdup(PG_AGENT_SOCKET);
 	config->pins = strdup(PG_PINS_DEFAULT);
 	config->parent = strdup(PG_CGROUP_PARENT_DEFAULT);
@@ -247,6 +250,30 @@ static int read_resolvers(struct pg_config *config, const struct pg_json_value *
 	return 0;
 }
 
+static int read_exposures(struct pg_config *config, const struct pg_json_value *object,
+			  struct pg_json_problem *problem)
+{
+	const struct pg_json_value *element = object ? pg_json_first(object) : NULL;
+
+	for (; element; element = pg_json_next(element)) {
+		const char *name = pg_json_name_of(element), *word = pg_json_string_of(element);
+		enum pg_exposure_level level;
+		enum pg_exposure_id id;
+		char pointer[128];
+
+		snprintf(pointer, sizeof(pointer), "/exposures/%s", name);
+		if (pg_exposure_parse(name, &id) < 0)
+			return pg_json_fail(
+				problem, pointer, NULL,
+				"there is no exposure of that id; docs/containers.md lists them");
+		if (!word || pg_exposure_level_parse(word, &level) < 0)
+			return pg_json_fail(problem, pointer, NULL,
+					    "the levels are refuse, ask, warn and list");
+		config->exposures[id] = level;
+	}
+	return 0;
+}
+
 static int read_runtimes(struct pg_config *config, const struct settings *settings,
 			 struct pg_json_problem *problem)
 {
@@ -302,6 +329,8 @@ static int apply(struct pg_config *config, const struct settings *settings,
 		error = read_host_ports(config, settings->host_ports, problem);
 	if (!error)
 		error = read_resolvers(config, settings->resolvers, problem);
+	if (!error)
+		error = read_exposures(config, settings->exposures, problem);
 	if (!error)
 		error = read_limits(config, settings, problem);
 	return error;

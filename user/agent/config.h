@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "container/container.h"
 #include "dns/resolv_conf.h"
+#include "inspect/exposure.h"
 #include "limits.h"
 #include "net/prefix.h"
 
@@ -40,6 +41,8 @@ struct pg_config {
 	/* Whom to ask for names; none: those of /etc/resolv.conf, read at each create. */
 	struct pg_endpoint resolvers[PG_NAMESERVERS_MAX];
 	size_t resolver_count;
+	/* What is done about what members have beside the network. */
+	enum pg_exposure_level exposures[PG_EXPOSURE_COUNT];
 	/* Of one user each (limits.h). */
 	size_t clients_per_user, environments_per_user, members_per_user, entries_per_user;
 };

@@ -157,22 +157,13 @@ static void warn_of_rights(struct pg_agent *agent, const struct pg_member_contai
 {
 	const char *name = member->container.name;
 
-	if (member->container.privileged) {
-		warn(agent, "container_privileged",
-		     "the container %s is privileged: its root can leave it, and with it the "
-		     "policy",
-		     name);
+	if (member->container.privileged)
 		return;
-	}
-	if (member->net_raw)
-		warn(agent, "container_net_raw",
-		     "the container %s may have CAP_NET_RAW: what it sends by packet sockets"
-		     " (AF_PACKET) is judged by nothing; start it with --cap-drop NET_RAW",
-		     name);
 	if (member->net_admin)
 		warn(agent, "container_net_admin",
-		     "the container %s may have CAP_NET_ADMIN: it can change its own network, also"
-		     " the addresses and marks that packets are judged by",
+		     "the container %s may have CAP_NET_ADMIN: it can answer for the runtime's"
+		     " nameserver, and make the listeners for its own names go away; what leaves it"
+		     " by a guarded interface is judged",
 		     name);
 }
 

@@ -168,7 +168,6 @@ static int find_cgroup(const struct pg_agent *agent, const struct pg_runtimes *r
 				      "the container %s has no cgroup of its own", container->name);
 	capabilities = read_capabilities(&process);
 	member->net_admin = capabilities >> CAP_NET_ADMIN & 1;
-	member->net_raw = capabilities >> CAP_NET_RAW & 1;
 	named = cut_after_id(path, container->id);
 	if (!named) {
 		error = check_still(runtimes, container, object, reply);

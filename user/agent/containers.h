@@ -18,7 +18,6 @@ struct pg_member_container {
 	/* The container whose network namespace it uses, if that runs (.id NULL: none). */
 	struct pg_container owner;
 	bool net_admin; /* may change its network */
-	bool net_raw;	/* may have packet sockets */
 };
 
 void pg_member_container_free(struct pg_member_container *member);

@@ -8,12 +8,13 @@
 
 #include "base/hash.h"
 #include "environment/record.h"
+#include "exposures.h"
 
 /* The words as they stand in the request. */
 struct words {
 	const char *name, *phase, *verifier, *member_traffic;
 	struct pg_policy_input input;
-	const struct pg_json_value *members, *dns;
+	const struct pg_json_value *members, *dns, *accept;
 	bool attach, report_denials;
 };
 
@@ -27,6 +28,7 @@ static const struct pg_json_field fields[] = {
 	PG_JSON_FIELD(struct words, member_traffic, PG_JSON_STRING),
 	PG_JSON_FIELD(struct words, report_denials, PG_JSON_BOOL),
 	PG_JSON_FIELD(struct words, dns, PG_JSON_OBJECT),
+	PG_JSON_FIELD(struct words, accept, PG_JSON_ARRAY, .max = PG_EXPOSURE_COUNT),
 };
 
 struct dns_words {
@@ -131,6 +133,8 @@ static int read_words(const struct pg_json *json, const struct words *words,
 	request->members = words->members;
 	request->attach = words->attach;
 	request->report_denials = words->report_denials;
+	if (pg_exposures_read(words->accept, &request->accept, reply) < 0)
+		return -EINVAL;
 	return read_dns(json, words->dns, request, reply);
 }
 
@@ -179,6 +183,9 @@ static uint64_t make_digest(const struct pg_json *json, const struct pg_create_r
 	if (request->own_resolver_count > 0)
 		digest = digest_text(digest, (const char *)request->own_resolvers,
 				     sizeof(request->own_resolvers));
+	if (request->accept)
+		digest = digest_text(digest, (const char *)&request->accept,
+				     sizeof(request->accept));
 	return digest_value(digest, request->members);
 }
 

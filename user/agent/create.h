@@ -19,6 +19,7 @@ struct pg_create_request {
 	/* For names of one label, where they are asked for; besides those of containers. */
 	struct pg_endpoint own_resolvers[PG_NAMESERVERS_MAX];
 	size_t own_resolver_count;
+	uint64_t accept; /* exposures.h: kinds, one bit each */
 	uint64_t digest; /* of all of it */
 };
 

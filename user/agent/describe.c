@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "links.h"
 #include "policy/print.h"
 
 static void write_members(const struct pg_managed *managed, struct pg_json_writer *json)
@@ -94,6 +95,37 @@ static void write_counters(const struct pg_environment *environment, struct pg_j
 	pg_json_write_close(json, '}');
 }
 
+static void write_connection(const struct pg_connection *connection, struct pg_json_writer *json)
+{
+	char local[PG_ADDR_TEXT], remote[PG_ADDR_TEXT];
+
+	pg_json_write_open(json, NULL, '{');
+	pg_json_write_string(json, "protocol", connection->protocol == IPPROTO_TCP ? "tcp" : "udp");
+	pg_json_write_string(json, "local", pg_endpoint_format(&connection->local, local));
+	pg_json_write_string(json, "remote", pg_endpoint_format(&connection->remote, remote));
+	pg_json_write_bool(json, "closed", connection->closed);
+	pg_json_write_close(json, '}');
+}
+
+/* What was open when the members were attached. */
+static void write_connections(const struct pg_environment *environment, struct pg_json_writer *json)
+{
+	const struct pg_connections *connections = pg_environment_connections(environment);
+
+	if (!connections) {
+		pg_json_write_null(json, "connections");
+		return;
+	}
+	pg_json_write_open(json, "connections", '{');
+	pg_json_write_number(json, "closed", connections->closed);
+	pg_json_write_number(json, "kept", connections->kept);
+	pg_json_write_open(json, "listed", '[');
+	for (size_t i = 0; i < connections->listed; i++)
+		write_connection(&connections->items[i], json);
+	pg_json_write_close(json, ']');
+	pg_json_write_close(json, '}');
+}
+
 static void write_dns(const struct pg_environment *environment, struct pg_json_writer *json)
 {
 	const struct pg_resolver_stats stats = pg_environment_dns_stats(environment);
@@ -176,6 +208,10 @@ void pg_describe(const struct pg_managed *managed, enum pg_detail detail,
 		return;
 	pg_json_write_name(json, "warnings");
 	fprintf(json->out, "[%s]", managed->note.warnings);
+	pg_json_write_name(json, "exposures");
+	fprintf(json->out, "[%s]", managed->note.exposures);
+	pg_links_describe(environment, json);
+	write_connections(environment, json);
 	write_policy(policy, json);
 	write_counters(environment, json);
 	write_dns(environment, json);

@@ -60,6 +60,9 @@
 	  "check the name; docker ps, podman ps or nerdctl ps list the containers") \
 	X(CONTAINER_UNSUPPORTED, 422, "container_unsupported", \
 	  "run the container with a cgroup of its own in cgroup version 2") \
+	X(EXPOSURE_REFUSED, 422, "exposure_refused", \
+	  "start the container without what exposures names, or let the operator's settings say " \
+	  "what may be accepted") \
 	X(NO_RESOLVER, 422, "no_resolver", \
 	  "set resolvers in the agent's settings, or use addresses instead of names") \
 	X(LEASE_WIDER, 422, "lease_wider", \

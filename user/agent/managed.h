@@ -41,7 +41,8 @@ struct pg_note {
 	bool apart; /* members may not reach each other */
 	/* What each member was asked for as, a line each: JSON members of an object. Owned. */
 	char *members;
-	char *warnings; /* elements of a JSON array: those of its creation; owned */
+	char *exposures; /* elements of a JSON array, of exposures.h; owned */
+	char *warnings;	 /* elements of a JSON array: those of its creation; owned */
 	/* When the run phase began of which processes may be alive (CLOCK_BOOTTIME ns); 0: none. */
 	uint64_t run_since;
 	bool frozen; /* processes of the run are frozen */
@@ -64,7 +65,8 @@ struct pg_managed {
 	LIST_ENTRY(pg_managed) link;
 	struct pg_environment *environment;
 	struct pg_note note;
-	bool told_unconfined; /* that a member is not confined */
+	struct pg_exposure_watch *exposure_watch; /* exposures_watch.h; NULL: none */
+	bool told_unconfined;			  /* that a member is not confined */
 };
 LIST_HEAD(pg_managed_list, pg_managed);
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "containers.h"
+#include "exposures.h"
 
 struct member {
 	const char *cgroup, *container, *runtime;
@@ -30,6 +31,7 @@ void pg_member_list_clear(struct pg_member_list *list)
 	for (size_t i = 0; i < PG_RUNTIME_COUNT; i++)
 		pg_neighbours_clear(&list->around[i].neighbours);
 	free(list->sources);
+	pg_exposures_clear(&list->exposures);
 	*list = (struct pg_member_list){0};
 }
 
@@ -193,5 +195,6 @@ int pg_members_resolve(const struct pg_agent *agent, const struct pg_caller *cal
 	if (pg_json_writer_end(&sources, &list->sources, &size) < 0)
 		return out_of_memory(reply);
 	look_around(agent, list);
+	pg_exposures_find(agent, list);
 	return 0;
 }

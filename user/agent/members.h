@@ -7,6 +7,7 @@
 #pragma once
 
 #include "container/container.h"
+#include "inspect/exposure.h"
 #include "json/json.h"
 #include "request.h"
 
@@ -31,6 +32,9 @@ struct pg_member_list {
 	const atomic_bool *cancelled; /* as struct pg_runtimes has it */
 	bool attach;   /* in: asked for; out: also because a member is one that runs */
 	char *sources; /* as struct pg_note has it; owned */
+	struct pg_exposure_list exposures;
+	uint64_t net_capabilities; /* PG_NET_CAPABILITIES that any of them may have */
+	size_t net_member;	   /* the first one that does */
 };
 
 /* -EINVAL or -ENOMEM: the error is in reply. array NULL: none, so one is to be made. */

@@ -37,6 +37,7 @@ int pg_verifier_parse(const char *name, enum pg_verifier *ret_verifier)
 void pg_note_clear(struct pg_note *note)
 {
 	free(note->members);
+	free(note->exposures);
 	free(note->warnings);
 	*note = (struct pg_note){0};
 }
@@ -46,8 +47,9 @@ int pg_note_copy(const struct pg_note *note, struct pg_note *ret_copy)
 	pg_autonote struct pg_note copy = *note;
 
 	copy.members = strdup(note->members);
+	copy.exposures = strdup(note->exposures);
 	copy.warnings = strdup(note->warnings);
-	if (!copy.members || !copy.warnings)
+	if (!copy.members || !copy.exposures || !copy.warnings)
 		return -ENOMEM;
 	*ret_copy = copy;
 	copy = (struct pg_note){0};
@@ -57,7 +59,7 @@ int pg_note_copy(const struct pg_note *note, struct pg_note *ret_copy)
 /* As it is written. The texts of JSON are kept as strings: nobody looks into them. */
 struct stored {
 	uint64_t digest, run_since, lease_deadline;
-	const char *verifier, *members, *warnings, *lease_phase, *lease_then;
+	const char *verifier, *members, *exposures, *warnings, *lease_phase, *lease_then;
 	bool apart, frozen;
 };
 
@@ -66,6 +68,7 @@ static const struct pg_json_field fields[] = {
 	PG_JSON_FIELD(struct stored, verifier, PG_JSON_STRING, .required = true),
 	PG_JSON_FIELD(struct stored, apart, PG_JSON_BOOL),
 	PG_JSON_FIELD(struct stored, members, PG_JSON_STRING, .required = true),
+	PG_JSON_FIELD(struct stored, exposures, PG_JSON_STRING),
 	PG_JSON_FIELD(struct stored, warnings, PG_JSON_STRING, .required = true),
 	PG_JSON_FIELD(struct stored, run_since, PG_JSON_DECIMAL),
 	PG_JSON_FIELD(struct stored, frozen, PG_JSON_BOOL),
@@ -87,6 +90,7 @@ int pg_note_print(const struct pg_note *note, char **ret_text)
 	pg_json_write_string(&json, "verifier", pg_verifier_name(note->verifier));
 	pg_json_write_bool(&json, "apart", note->apart);
 	pg_json_write_string(&json, "members", note->members);
+	pg_json_write_string(&json, "exposures", note->exposures);
 	pg_json_write_string(&json, "warnings", note->warnings);
 	pg_json_write_decimal(&json, "run_since", note->run_since);
 	pg_json_write_bool(&json, "frozen", note->frozen);
@@ -142,8 +146,9 @@ int pg_note_parse(const char *text, struct pg_note *ret_note, struct pg_error *e
 	note.run_since = stored.run_since;
 	note.frozen = stored.frozen;
 	note.members = strdup(stored.members);
+	note.exposures = strdup(stored.exposures ? stored.exposures : "");
 	note.warnings = strdup(stored.warnings);
-	if (!note.members || !note.warnings)
+	if (!note.members || !note.exposures || !note.warnings)
 		return pg_fail(err, -ENOMEM, "no memory for a note");
 	*ret_note = note;
 	note = (struct pg_note){0};

@@ -12,6 +12,7 @@
 #define PG_CAPABILITIES(X) \
 	X(CAP_SYS_ADMIN, "maps and programs, and entering the namespaces of containers") \
 	X(CAP_NET_ADMIN, "closing sockets, attaching network programs, marks") \
+	X(CAP_NET_BROADCAST, "hearing of addresses in the namespaces of containers") \
 	X(CAP_NET_RAW, "probing that raw packets are denied") \
 	X(CAP_SYS_PTRACE, "telling the namespaces of other users' processes") \
 	X(CAP_DAC_OVERRIDE, "cgroups and runtimes' sockets of other users") \

@@ -17,8 +17,6 @@
 /*
  * The child is among processes that are not trusted: it gives up what it does not need, so that
  * nobody there has anything from it. Descriptors but the one for the report are closed.
- *
- * It never allocates memory (work.h).
  */
 static int give_up(int write_fd)
 {
@@ -32,8 +30,7 @@ static int give_up(int write_fd)
 	return 0;
 }
 
-/* A query of the name for records of the type; returns its size. */
-static int make_query(const char *name, int type, uint16_t id, unsigned char *query, size_t room)
+int pg_verify_make_query(const char *name, int type, uint16_t id, unsigned char *query, size_t room)
 {
 	const HEADER header = {.id = id, .rd = 1, .qdcount = htons(1)};
 	unsigned char *end = query + sizeof(header);
@@ -97,7 +94,7 @@ static int ask(const char *name, int type, struct pg_addr *ret_addr)
 
 	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 		return -EIO;
-	size = make_query(name, type, id, query, sizeof(query));
+	size = pg_verify_make_query(name, type, id, query, sizeof(query));
 	if (size > 0)
 		size = exchange(query, (size_t)size, answer, sizeof(answer));
 	if (size < 0 || ns_initparse(answer, size, &message) || ns_msg_id(message) != ntohs(id))
@@ -149,11 +146,12 @@ static void try_target(const struct pg_verify_target *target, struct pg_verify_o
 int pg_verify_probe(void *userdata)
 {
 	const struct pg_verify_probe *probe = userdata;
-	struct pg_verify_outcome outcomes[PG_VERIFY_COUNT] = {0};
+	struct pg_verify_report report = {0};
 
 	if (give_up(probe->write_fd) < 0)
 		return 1;
 	for (size_t i = 0; i < PG_VERIFY_COUNT; i++)
-		try_target(&probe->targets[i], &outcomes[i]);
-	return write(STDIN_FILENO, outcomes, sizeof(outcomes)) != (ssize_t)sizeof(outcomes);
+		try_target(&probe->targets[i], &report.outcomes[i]);
+	pg_verify_try_all(probe->plans, report.tries);
+	return write(STDIN_FILENO, &report, sizeof(report)) != (ssize_t)sizeof(report);
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "exposures_watch.h"
 
 /* What inotify missed is seen then, also members of which the parent is not watched yet. */
 #define LOOK_USEC (PG_NSEC_PER_SEC / PG_NSEC_PER_USEC)
@@ -186,6 +187,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 
 	update_parents(watch);
 	look_at_all(watch->agent);
+	pg_exposures_watch_all(watch->agent);
 	if (sd_event_now(watch->agent->loop, CLOCK_MONOTONIC, &now) < 0)
 		now = usec;
 	sd_event_source_set_time(source, now + LOOK_USEC);

@@ -35,6 +35,7 @@ int pg_command_env(int argc, char **argv);
 int pg_command_events(int argc, char **argv);
 int pg_command_explain(int argc, char **argv);
 int pg_command_verify(int argc, char **argv);
+int pg_command_seccomp(int argc, char **argv);
 
 /* Options that every command takes (getopt_long values above the ASCII range). */
 enum pg_common_option {

@@ -8,6 +8,8 @@
 
 /* As the API has it. */
 #define MEMBERS_MAX 64
+/* More than there are. */
+#define ACCEPT_MAX  64
 
 enum create_option {
 	CREATE_CGROUP = PG_ENV_OPTION_FIRST,
@@ -20,6 +22,7 @@ enum create_option {
 	CREATE_MEMBER_TRAFFIC,
 	CREATE_DNS,
 	CREATE_NO_DENIALS,
+	CREATE_ACCEPT,
 	UPDATE_EXPECT,
 };
 
@@ -35,6 +38,7 @@ static const struct option create_options[] = {
 	{"member-traffic", required_argument, NULL, CREATE_MEMBER_TRAFFIC},
 	{"dns-settings", required_argument, NULL, CREATE_DNS},
 	{"no-denial-events", no_argument, NULL, CREATE_NO_DENIALS},
+	{"accept", required_argument, NULL, CREATE_ACCEPT},
 	PG_AGENT_OPTIONS,
 	{},
 };
@@ -43,6 +47,7 @@ struct create {
 	struct pg_env_policy policy;
 	struct phasegate_create wanted;
 	struct phasegate_member members[MEMBERS_MAX];
+	const char *accept[ACCEPT_MAX];
 	const char *runtime;
 };
 
@@ -60,6 +65,14 @@ static int add_pid(struct create *create, const char *value, struct pg_error *er
 	int error = pg_agent_number("--pid", value, INT32_MAX, &member.pid, err);
 
 	return error ? error : add_member(create, member, err);
+}
+
+static int add_accept(struct create *create, const char *value, struct pg_error *err)
+{
+	if (create->wanted.accept_count == ACCEPT_MAX)
+		return pg_fail(err, -E2BIG, "--accept is given too often");
+	create->accept[create->wanted.accept_count++] = value;
+	return 0;
 }
 
 static int create_option(void *userdata, int option, const char *value, struct pg_error *err)
@@ -95,6 +108,8 @@ static int create_option(void *userdata, int option, const char *value, struct p
 	case CREATE_NO_DENIALS:
 		wanted->omit_denials = true;
 		return 0;
+	case CREATE_ACCEPT:
+		return add_accept(create, value, err);
 	default:
 		return pg_env_policy_option(&create->policy, option, value, err);
 	}
@@ -112,6 +127,7 @@ static int create_check(const struct pg_agent_call *call, struct pg_error *err)
 			create->members[i].runtime = create->runtime;
 	create->wanted.name = call->arguments[0];
 	create->wanted.members = create->members;
+	create->wanted.accept = create->accept;
 	create->wanted.policy = create->policy.policy;
 	return 0;
 }
@@ -150,7 +166,10 @@ int pg_env_create(int argc, char **argv)
 		"  --member-traffic WORD     allow (default) or deny members to reach each "
 		"other\n"
 		"  --dns-settings JSON       how names are treated, an object as the API has it\n"
-		"  --no-denial-events        denials are counted, and are no events\n",
+		"  --no-denial-events        denials are counted, and are no events\n"
+		"  --accept EXPOSURE         make it although a member has this, by its id; may be "
+		"given\n"
+		"                            several times\n",
 		.least = 1,
 		.most = 1,
 		.options = create_options,

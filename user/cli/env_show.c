@@ -104,6 +104,38 @@ static void print_pairs(const struct pg_json_value *array, const char *label, co
 	}
 }
 
+/* What no policy can hold. */
+static void print_exposures(const struct pg_json_value *array)
+{
+	print_pairs(array, "exposure", "id", ": ", "message");
+}
+
+static void print_link(const struct pg_json_value *link)
+{
+	pg_autofree char *interface = pg_agent_text(link, "interface");
+	pg_autofree char *device = pg_agent_text(link, "device");
+	pg_autofree char *guard = pg_agent_text(link, "guard");
+	pg_autofree char *reason = pg_agent_text(link, "reason");
+
+	printf("%-15s %s", "link", guard ? guard : "");
+	if (pg_json_member(link, "reason") && reason)
+		printf(" (%s)", reason);
+	if (device && pg_json_member(link, "device"))
+		printf(" %s", device);
+	if (interface && pg_json_member(link, "interface"))
+		printf(" at %s", interface);
+	putchar('\n');
+}
+
+/* The ways out of the members' network namespaces. */
+static void print_links(const struct pg_json_value *array)
+{
+	const struct pg_json_value *link = array ? pg_json_first(array) : NULL;
+
+	for (; link; link = pg_json_next(link))
+		print_link(link);
+}
+
 /* A container's own network, which the policy does not change. */
 static void print_network(const struct pg_json_value *network)
 {
@@ -175,7 +207,7 @@ static void print_counter(const struct pg_json_value *counters, const char *name
 
 static void print_counters(const struct pg_json_value *counters)
 {
-	static const char *const counts[] = {"connects", "sendmsgs", "packets", "ingress"};
+	static const char *const counts[] = {"connects", "sendmsgs", "packets", "ingress", "links"};
 	const struct pg_json_value *reasons = pg_json_member(counters, "reasons");
 	const struct pg_json_value *reason = reasons ? pg_json_first(reasons) : NULL;
 
@@ -187,6 +219,30 @@ static void print_counters(const struct pg_json_value *counters)
 		if (pg_json_number_of(reason, PG_JSON_NUMBER_MAX, &number) && number > 0)
 			printf("%-15s %s %llu\n", "reason", pg_json_name_of(reason),
 			       (unsigned long long)number);
+	}
+}
+
+/* What was open when the members were attached. */
+static void print_connections(const struct pg_json_value *connections)
+{
+	const struct pg_json_value *listed = pg_json_member(connections, "listed");
+	const struct pg_json_value *item = listed ? pg_json_first(listed) : NULL;
+	pg_autofree char *closed = pg_agent_text(connections, "closed");
+	pg_autofree char *kept = pg_agent_text(connections, "kept");
+
+	if (closed && kept)
+		printf("%-15s %s closed when it was attached, %s stay\n", "connections", closed,
+		       kept);
+	for (; item; item = pg_json_next(item)) {
+		pg_autofree char *protocol = pg_agent_text(item, "protocol");
+		pg_autofree char *local = pg_agent_text(item, "local");
+		pg_autofree char *remote = pg_agent_text(item, "remote");
+
+		if (protocol && local && remote)
+			printf("%-15s   %s %s to %s\n",
+			       pg_json_is_true(pg_json_member(item, "closed")) ? "  closed"
+									       : "  stays",
+			       protocol, local, remote);
 	}
 }
 
@@ -208,6 +264,10 @@ void pg_env_print_detail(const struct pg_json_value *root)
 	printf("%-15s %s\n", "lease", lease ? lease : "");
 	for (; member; member = pg_json_next(member))
 		print_member(member);
+	print_exposures(pg_json_member(root, "exposures"));
+	print_links(pg_json_member(root, "links"));
+	if (pg_json_member(root, "connections"))
+		print_connections(pg_json_member(root, "connections"));
 	for (size_t i = 0; policy && pg_agent_phases[i]; i++)
 		print_phase(policy, pg_agent_phases[i]);
 	print_counters(pg_json_member(root, "counters"));

@@ -49,9 +49,16 @@ static const struct pg_command commands[] = {
 	},
 	{
 		.name = "verify",
-		.arguments = "NAME [--allowed HOST:PORT] [--blocked ADDRESS:PORT] [--json]",
-		.summary = "try an allowed and a blocked destination from inside",
+		.arguments =
+			"NAME [--allowed HOST:PORT] [--blocked ADDRESS:PORT] [--without VECTOR]...",
+		.summary = "try from inside what is allowed, what is blocked, and the ways around",
 		.run = pg_command_verify,
+	},
+	{
+		.name = "seccomp",
+		.arguments = "[BASE|-]",
+		.summary = "print a seccomp profile for containers, made of the runtime's own",
+		.run = pg_command_seccomp,
 	},
 };
 

@@ -40,6 +40,9 @@ static void print_help(void)
 	      "  --dns KEY=VALUE           floor, grace (seconds), wildcard-budget (names a\n"
 	      "                            minute), addresses (most), private=learn|deny,\n"
 	      "                            denied=nxdomain|refused\n"
+	      "  --keep WHAT               leave the commands what they do not get otherwise:\n"
+	      "                            net-raw, net-admin, syscalls, or all; may be given\n"
+	      "                            several times\n"
 	      "  --json                    report in JSON lines on standard error\n"
 	      "  --log-level LEVEL         error, warning (default), info or debug\n"
 	      "  --log-file FILE           append log messages to FILE\n"
@@ -55,6 +58,19 @@ static void print_help(void)
 static void forward_warning(void *userdata, const char *code, const char *message)
 {
 	run_report_warning(userdata, code, message);
+}
+
+static void warn_of_kept(const struct run_options *options, const struct run_report *report)
+{
+	static const char *const texts[] = {
+#define PG_X(symbol, name, text) [PG_KEEP_##symbol] = "by --keep " name " the commands have " text,
+		PG_KEEPS(PG_X)
+#undef PG_X
+	};
+
+	for (size_t i = 0; i < PG_KEEP_COUNT; i++)
+		if (options->workload.keep[i])
+			run_report_warning(report, "kept", texts[i]);
 }
 
 static int fail(struct run_report *report, const char *code, int status, const struct pg_error *err)
@@ -93,7 +109,7 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 	environment_options.resolver_count = options->dns.resolver_count;
 	environment_options.own_resolver_count = options->dns.own_resolver_count;
 	/* From here on a signal cannot end this process half-way: it is read when there is time. */
-	if (run_waiter_open(&waiter, &err))
+	if (run_waiter_open(&waiter, &err) || pg_workload_init(&options->workload, &err))
 		return fail(report, "failed", PG_EXIT_FAILURE, &err);
 	host_options.interrupt_fd = waiter.end_fd;
 	if (pg_host_open(&host_options, &host, &err) ||
@@ -105,6 +121,7 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 			     : fail(report, "refused", PG_EXIT_REFUSED, &err);
 	}
 	run_report_start(report, environment);
+	warn_of_kept(options, report);
 	status = run_session(options, report, host, environment, &waiter);
 	if (pg_environment_destroy(environment, PG_DESTROY_KILL, &err)) {
 		run_report_error(report, "failed", &err);

@@ -10,6 +10,7 @@
 #include "dns_options.h"
 #include "environment/environment.h"
 #include "policy_options.h"
+#include "sandbox/workload.h"
 
 /* One command of the session, in the phase that governs it. */
 struct run_command {
@@ -25,6 +26,7 @@ struct run_options {
 	char *shell_argv[PG_PHASE_COUNT][4];
 	const char *cgroup;
 	struct pg_dns_options dns;
+	struct pg_workload workload; /* --keep */
 	/* Which of --setup, --run, --verify were given; NULL: not. */
 	const char *scripts[PG_PHASE_COUNT];
 	enum pg_phase phase; /* --phase */

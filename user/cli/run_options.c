@@ -16,6 +16,7 @@ enum run_option {
 	RUN_RESOLV_CONF,
 	RUN_HOSTS,
 	RUN_DNS,
+	RUN_KEEP,
 	RUN_JSON,
 	/* One for each phase, in the order of enum pg_phase. */
 	RUN_SCRIPT,
@@ -31,6 +32,7 @@ static const struct option long_options[] = {
 	{"resolv-conf", required_argument, NULL, RUN_RESOLV_CONF},
 	{"hosts", required_argument, NULL, RUN_HOSTS},
 	{"dns", required_argument, NULL, RUN_DNS},
+	{"keep", required_argument, NULL, RUN_KEEP},
 	{"json", no_argument, NULL, RUN_JSON},
 	{"setup", required_argument, NULL, RUN_SCRIPT + PG_PHASE_SETUP},
 	{"run", required_argument, NULL, RUN_SCRIPT + PG_PHASE_RUN},
@@ -59,6 +61,29 @@ static int set_once(const char **text, const char *value, const char *option, st
 	return 0;
 }
 
+static int set_keep(struct run_options *options, const char *value, struct pg_error *err)
+{
+	static const char *const names[] = {
+#define PG_X(symbol, name, text) [PG_KEEP_##symbol] = name,
+		PG_KEEPS(PG_X)
+#undef PG_X
+	};
+	const bool all = !strcmp(value, "all");
+	bool known = all;
+
+	for (size_t i = 0; i < PG_KEEP_COUNT; i++) {
+		if (!all && strcmp(value, names[i]) != 0)
+			continue;
+		options->workload.keep[i] = true;
+		known = true;
+	}
+	return known ? 0
+		     : pg_fail(err, -EINVAL,
+			       "--keep %s: what can be kept is net-raw, net-admin, syscalls, or "
+			       "all",
+			       value);
+}
+
 static int parse_option(struct run_options *options, int option, char *value, struct pg_error *err)
 {
 	switch (option) {
@@ -81,6 +106,8 @@ static int parse_option(struct run_options *options, int option, char *value, st
 		return pg_dns_options_hosts(&options->dns, value, err);
 	case RUN_DNS:
 		return pg_dns_options_setting(&options->dns, value, err);
+	case RUN_KEEP:
+		return set_keep(options, value, err);
 	case RUN_JSON:
 		options->json = true;
 		return 0;
@@ -161,4 +188,5 @@ int run_options_parse(struct run_options *options, int argc, char **argv, struct
 void run_options_clear(struct run_options *options)
 {
 	pg_policy_options_clear(&options->policy);
+	pg_workload_clear(&options->workload);
 }

@@ -11,6 +11,7 @@ struct session {
 	struct pg_host *host;
 	struct pg_environment *environment;
 	struct run_waiter *waiter;
+	const struct pg_workload *workload;
 	unsigned int commands; /* started so far */
 };
 
@@ -27,10 +28,22 @@ static int enter_phase(struct session *session, enum pg_phase phase, struct pg_s
 	return error;
 }
 
-static int report_unexecuted(struct run_report *report, const struct pg_error *err)
+static int confine(const void *workload)
+{
+	return pg_workload_confine(workload);
+}
+
+static int report_unexecuted(struct run_report *report, struct pg_error *err)
 {
 	const bool absent = err->number == -ENOENT || err->number == -ENOTDIR;
+	const struct pg_error plain = *err;
 
+	/* The kernel executes no file whose capabilities cannot all be had. */
+	if (err->number == -EPERM)
+		pg_fail(err, -EPERM,
+			"%.512s; a file with capabilities (getcap(8)), as ping often is, needs "
+			"--keep",
+			plain.text);
 	run_report_error(report, absent ? "not_found" : "not_executable", err);
 	return absent ? PG_EXIT_NOT_FOUND : PG_EXIT_NOT_EXECUTABLE;
 }
@@ -40,7 +53,10 @@ static int run_command(struct session *session, const struct run_command *comman
 		       size_t *ret_leftovers, struct pg_error *err)
 {
 	char cgroup[32];
-	struct pg_spawn spawn = {.cgroup = cgroup, .argv = command->argv};
+	struct pg_spawn spawn = {.cgroup = cgroup,
+				 .argv = command->argv,
+				 .confine = confine,
+				 .userdata = session->workload};
 	pid_t pid;
 	int error;
 
@@ -93,7 +109,7 @@ static int run_phase(struct session *session, const struct run_command *command,
 int run_session(const struct run_options *options, struct run_report *report, struct pg_host *host,
 		struct pg_environment *environment, struct run_waiter *waiter)
 {
-	struct session session = {report, host, environment, waiter, 0};
+	struct session session = {report, host, environment, waiter, &options->workload, 0};
 	struct pg_error err = {};
 	int result = PG_EXIT_OK, error = 0;
 

@@ -98,6 +98,16 @@ static void write_members(struct pg_json_writer *json, const struct phasegate_cr
 	pg_json_write_close(json, ']');
 }
 
+static void write_accept(struct pg_json_writer *json, const struct phasegate_create *wanted)
+{
+	if (wanted->accept_count == 0)
+		return;
+	pg_json_write_open(json, "accept", '[');
+	for (size_t i = 0; i < wanted->accept_count; i++)
+		pg_json_write_string(json, NULL, wanted->accept[i]);
+	pg_json_write_close(json, ']');
+}
+
 static int write_create(struct pg_json_writer *json, const struct phasegate_create *wanted,
 			struct phasegate_error **ret_error)
 {
@@ -118,6 +128,7 @@ static int write_create(struct pg_json_writer *json, const struct phasegate_crea
 	client_write_given(json, "member_traffic", wanted->member_traffic);
 	if (wanted->omit_denials)
 		pg_json_write_bool(json, "report_denials", false);
+	write_accept(json, wanted);
 	pg_json_write_close(json, '}');
 	return 0;
 }
@@ -311,8 +322,20 @@ static int read_verdict(const struct client_reply *reply, enum phasegate_verdict
 	return 0;
 }
 
+static void write_verify(struct pg_json_writer *json, const struct phasegate_verify *wanted)
+{
+	client_write_given(json, "allowed", wanted->allowed);
+	client_write_given(json, "blocked", wanted->blocked);
+	if (wanted->without_count == 0)
+		return;
+	pg_json_write_open(json, "without", '[');
+	for (size_t i = 0; i < wanted->without_count; i++)
+		pg_json_write_string(json, NULL, wanted->without[i]);
+	pg_json_write_close(json, ']');
+}
+
 PHASEGATE_API int phasegate_verify(struct phasegate_client *client, const char *name,
-				   const char *allowed, const char *blocked,
+				   const struct phasegate_verify *wanted,
 				   enum phasegate_verdict *ret_verdict, char **ret_json,
 				   struct phasegate_error **ret_error)
 {
@@ -327,8 +350,8 @@ PHASEGATE_API int phasegate_verify(struct phasegate_client *client, const char *
 		return client_no_memory(ret_error);
 	client_target(&request, ENVIRONMENTS "/", name, "/verify");
 	pg_json_write_open(&json, NULL, '{');
-	client_write_given(&json, "allowed", allowed);
-	client_write_given(&json, "blocked", blocked);
+	if (wanted)
+		write_verify(&json, wanted);
 	pg_json_write_close(&json, '}');
 	error = client_send_json(client, &request, &json, &reply, ret_error);
 	if (!error)

@@ -182,3 +182,45 @@ void pg_set_image_write(const struct pg_set_image *image, struct pg_set_node *no
 		if (image->tables & (1U << table))
 			write_tree(image, (enum pg_table)table, nodes);
 }
+
+static __uint128_t key_of(const struct pg_set_node *node, uint32_t number, bool v4)
+{
+	if (v4)
+		return node->keys4[number];
+	return (__uint128_t)node->keys6[number].high << 64 | node->keys6[number].low;
+}
+
+int pg_set_nodes_contain(const struct pg_set_node *nodes, size_t count, const struct pg_addr *addr,
+			 bool *ret_contained)
+{
+	const struct pg_prefix exact = pg_prefix_from_addr(addr);
+	const enum pg_table table = exact.v4 ? PG_TABLE_V4 : PG_TABLE_V6;
+	const struct pg_set_tree *tree = &nodes[0].root.trees[table];
+	const __uint128_t wanted = number_of(&exact, exact.v4);
+	uint64_t place = 0;
+
+	*ret_contained = false;
+	if (!count || tree->levels > PG_SET_LEVELS)
+		return -EPROTO;
+	if (!tree->levels)
+		return 0;
+	if (wanted == highest(exact.v4)) {
+		*ret_contained = tree->last;
+		return 0;
+	}
+	for (uint32_t level = tree->levels; level-- > 0;) {
+		const uint64_t number = tree->base[level] + place;
+		uint32_t rank = 0;
+
+		if (number >= count)
+			return -EPROTO;
+		while (rank < keys_per_node(table) &&
+		       key_of(&nodes[number], rank, exact.v4) <= wanted)
+			rank++;
+		if (!rank)
+			return 0;
+		place = place * keys_per_node(table) + rank - 1;
+	}
+	*ret_contained = !(place & 1);
+	return 0;
+}

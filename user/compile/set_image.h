@@ -25,3 +25,8 @@ int pg_set_image_plan(const struct pg_address_set *set, struct pg_set_image *ret
 
 /* Writes all of image->nodes, which are zero before. */
 void pg_set_image_write(const struct pg_set_image *image, struct pg_set_node *nodes);
+
+/* Looks the address up as bpf/set.bpf.h does, but for the hints; count: of the nodes that there
+ * are. -EPROTO: they are not as they should be. */
+int pg_set_nodes_contain(const struct pg_set_node *nodes, size_t count, const struct pg_addr *addr,
+			 bool *ret_contained) PG_MUST_CHECK;

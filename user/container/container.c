@@ -48,6 +48,11 @@ void pg_container_clear(struct pg_container *container)
 	free(container->id);
 	free(container->name);
 	free(container->network_mode);
+	free(container->executor);
+	for (size_t i = 0; i < container->device_count; i++)
+		free(container->devices[i]);
+	for (size_t i = 0; i < container->mount_count; i++)
+		free(container->mounts[i].source);
 	free(container->resolv_conf);
 	free(container->hosts);
 	free(container->project);

@@ -58,6 +58,11 @@ struct pg_runtimes {
 /* Names that were given to it with an address: a line each of a command or a Compose file. */
 #define PG_CONTAINER_HOSTS_MAX	  256
 
+/* Devices that are asked for by name; what it has beyond them is seen in it. */
+#define PG_CONTAINER_DEVICES_MAX 32
+/* So it is with mounts. */
+#define PG_CONTAINER_MOUNTS_MAX	 64
+
 struct pg_container_network {
 	char *name;
 	bool internal;		 /* has no way out */
@@ -73,6 +78,11 @@ struct pg_container_proxy {
 	char *value;	      /* without user and password */
 };
 
+struct pg_container_mount {
+	char *source; /* a path of the host */
+	bool read_only;
+};
+
 struct pg_container_host {
 	char *name;
 	bool gateway; /* the address is the host's own, by the runtime's choice */
@@ -85,6 +95,12 @@ struct pg_container {
 	char *name; /* the id if it has no other */
 	pid_t pid;
 	bool privileged;
+	/* What executes it: "runc", "io.containerd.kata.v2"; NULL: not known. */
+	char *executor;
+	char *devices[PG_CONTAINER_DEVICES_MAX]; /* of the host that it was given, as paths */
+	size_t device_count;
+	struct pg_container_mount mounts[PG_CONTAINER_MOUNTS_MAX]; /* of the host's files */
+	size_t mount_count;
 	/* "none", "host", "container:ID", the name of a network, or a runtime's own word for a
 	 * namespace with a network; NULL: not known. */
 	char *network_mode;

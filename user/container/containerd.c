@@ -141,6 +141,21 @@ static int read_pid(int task_fd, pid_t *ret_pid)
 	return 0;
 }
 
+/* The path of the shim, which says what executes the task; containerd 1.5 and later keep it. */
+static int read_executor(int task_fd, struct pg_container *container)
+{
+	pg_autofree char *text = NULL;
+	struct pg_error unused = {};
+	const char *slash;
+	size_t size;
+
+	if (pg_file_read_at(task_fd, "shim-binary-path", PATH_MAX, &text, &size, &unused) < 0)
+		return 0;
+	text[strcspn(text, "\n")] = '\0';
+	slash = strrchr(text, '/');
+	return pg_container_copy(&container->executor, slash ? slash + 1 : text);
+}
+
 /* The network namespace is one of its own without a path, somebody's with a path, or the host's. */
 static const char *network_mode(const struct pg_json_value *spec)
 {
@@ -178,6 +193,13 @@ static int read_task(const struct search *search, struct pg_container *container
 		error = pg_container_read_proxies(container,
 						  pg_json_member(pg_json_member(root, "process"),
 								 "env"));
+	if (!error)
+		error = read_executor(search->task_fd, container);
+	if (!error)
+		error = pg_container_read_devices(container,
+						  pg_json_member(pg_json_member(root, "linux"),
+								 "devices"),
+						  "path");
 	if (error)
 		return pg_fail(err, error, "no memory for a container");
 	if (read_pid(search->task_fd, &container->pid) < 0)

@@ -219,6 +219,44 @@ static void read_dns(struct pg_container *container, const struct pg_json_value 
 	}
 }
 
+int pg_container_read_devices(struct pg_container *container, const struct pg_json_value *array,
+			      const char *member)
+{
+	if (!array || !pg_json_is_array(array))
+		return 0;
+	for (const struct pg_json_value *e = pg_json_first(array);
+	     e && container->device_count < PG_CONTAINER_DEVICES_MAX; e = pg_json_next(e)) {
+		const char *path = pg_container_text(e, member, NULL);
+
+		if (!path)
+			continue;
+		if (pg_container_copy(&container->devices[container->device_count], path) < 0)
+			return -ENOMEM;
+		container->device_count++;
+	}
+	return 0;
+}
+
+/* Docker's and Podman's; what is of a volume has a source of the runtime's own. */
+static int read_mounts(struct pg_container *container, const struct pg_json_value *array)
+{
+	if (!array || !pg_json_is_array(array))
+		return 0;
+	for (const struct pg_json_value *e = pg_json_first(array);
+	     e && container->mount_count < PG_CONTAINER_MOUNTS_MAX; e = pg_json_next(e)) {
+		struct pg_container_mount *mount = &container->mounts[container->mount_count];
+		const char *source = pg_container_text(e, "Source", NULL);
+
+		if (!source || *source != '/')
+			continue;
+		if (pg_container_copy(&mount->source, source) < 0)
+			return -ENOMEM;
+		mount->read_only = !pg_json_is_true(pg_json_member(e, "RW"));
+		container->mount_count++;
+	}
+	return 0;
+}
+
 static const char *label_of(const struct pg_json_value *labels, const char *name)
 {
 	static const char *const prefixes[] = {"com.docker.compose.", "io.podman.compose."};
@@ -245,6 +283,14 @@ static const char *mode_of(const struct pg_json_value *object)
 	return mode && strcmp(mode, "default") == 0 ? "bridge" : mode;
 }
 
+/* Podman says "oci" where Docker names it. */
+static const char *executor_of(const struct pg_json_value *root)
+{
+	const char *podman = pg_container_text(root, "OCIRuntime", NULL);
+
+	return podman ? podman : pg_container_text(root, "HostConfig", "Runtime");
+}
+
 static int read_texts(const struct pg_json_value *root, struct pg_container *container)
 {
 	const struct pg_json_value *labels = find(root, "Config", "Labels");
@@ -255,6 +301,8 @@ static int read_texts(const struct pg_json_value *root, struct pg_container *con
 		error = pg_container_copy(&container->name, name ? name : container->id);
 	if (!error)
 		error = pg_container_copy(&container->network_mode, mode_of(root));
+	if (!error)
+		error = pg_container_copy(&container->executor, executor_of(root));
 	if (!error)
 		error = pg_container_copy(&container->resolv_conf,
 					  pg_container_text(root, "ResolvConfPath", NULL));
@@ -282,6 +330,11 @@ int pg_container_read(const struct pg_json *json, struct pg_container *container
 		error = pg_container_read_proxies(container, find(root, "Config", "Env"));
 	if (!error)
 		error = read_extra_hosts(container, find(root, "HostConfig", "ExtraHosts"));
+	if (!error)
+		error = read_mounts(container, pg_json_member(root, "Mounts"));
+	if (!error)
+		error = pg_container_read_devices(container, find(root, "HostConfig", "Devices"),
+						  "PathOnHost");
 	if (error)
 		return pg_fail(err, error, "no memory for a container");
 	if (!container->id || !pid || !pg_json_number_of(pid, INT_MAX, &number))

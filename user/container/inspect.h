@@ -34,5 +34,9 @@ const char *pg_container_text(const struct pg_json_value *object, const char *fi
 int pg_container_read_proxies(struct pg_container *container,
 			      const struct pg_json_value *array) PG_MUST_CHECK;
 
+/* Devices of the host among the elements of an array (NULL: none), in this member. -ENOMEM */
+int pg_container_read_devices(struct pg_container *container, const struct pg_json_value *array,
+			      const char *member) PG_MUST_CHECK;
+
 /* A copy; NULL stays NULL. -ENOMEM */
 int pg_container_copy(char **to, const char *from) PG_MUST_CHECK;

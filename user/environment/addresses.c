@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The addresses of this process's network namespace, kept current by rtnetlink (RFC 3549, kernel
- * Documentation/userspace-api/netlink). They are every Environment's own here: connect() to one of
- * them is loopback. And they are the host's, on which an operator may let few ports be opened.
+ * Documentation/userspace-api/netlink). They are the own ones of Environments that are at home here
+ * (homes.h). And they are the host's, on which an operator may let few ports be opened.
  */
 #include "host_internal.h"
 
@@ -45,25 +45,6 @@ struct pg_addresses {
 static void warn(const struct pg_host *host, const struct pg_error *err)
 {
 	pg_host_warn(host, "own_address", err->text);
-}
-
-static void add_to_environments(const struct pg_addresses *addresses, const struct pg_addr *addr)
-{
-	const struct pg_environment *environment;
-	struct pg_error err = {};
-
-	LIST_FOREACH (environment, &addresses->host->environments, link)
-		if (pg_own_add(addresses->host->kernel, environment->header.env_id, addr, &err))
-			warn(addresses->host, &err);
-}
-
-static void remove_from_environments(const struct pg_addresses *addresses,
-				     const struct pg_addr *addr)
-{
-	const struct pg_environment *environment;
-
-	LIST_FOREACH (environment, &addresses->host->environments, link)
-		pg_own_remove(addresses->host->kernel, environment->header.env_id, addr);
 }
 
 static bool is_same(const struct network *a, const struct network *b)
@@ -112,12 +93,13 @@ static void add(struct pg_addresses *addresses, const struct pg_addr *addr,
 	addresses->networks[addresses->count] = *network;
 	addresses->items[addresses->count++] = *addr;
 	addresses->changed = true;
-	add_to_environments(addresses, addr);
+	pg_homes_host_changed(addresses->host, addr);
 }
 
 static void drop(struct pg_addresses *addresses, const struct pg_addr *addr)
 {
 	struct pg_addr *found = find(addresses, addr);
+	const struct pg_addr gone = *addr;
 
 	if (!found)
 		return;
@@ -125,7 +107,7 @@ static void drop(struct pg_addresses *addresses, const struct pg_addr *addr)
 	addresses->networks[found - addresses->items] = addresses->networks[addresses->count];
 	*found = addresses->items[addresses->count];
 	addresses->changed = true;
-	remove_from_environments(addresses, addr);
+	pg_homes_host_changed(addresses->host, &gone);
 }
 
 /* Everything may have gone; until the dump says what, it stays: what is no address of the host
@@ -362,19 +344,15 @@ int pg_addresses_watch(struct pg_host *host, struct pg_error *err)
 	return open_socket(addresses, err);
 }
 
-int pg_addresses_own(struct pg_environment *environment, struct pg_error *err)
+bool pg_addresses_have(const struct pg_addresses *addresses, const struct pg_addr *addr)
 {
-	const struct pg_addresses *addresses = environment->host->addresses;
-	struct pg_kernel *kernel = environment->host->kernel;
-	const uint64_t env_id = environment->header.env_id;
-	int error = 0;
+	return find(addresses, addr);
+}
 
-	for (size_t i = 0; i < addresses->count && !error; i++)
-		error = pg_own_add(kernel, env_id, &addresses->items[i], err);
-	/* What an earlier owner knew and is not there any more. */
-	if (!error)
-		pg_own_retain(kernel, env_id, addresses->items, addresses->count);
-	return error;
+const struct pg_addr *pg_addresses_list(const struct pg_addresses *addresses, size_t *ret_count)
+{
+	*ret_count = addresses->count;
+	return addresses->items;
 }
 
 /* As pg_decide_host() judges. */

@@ -90,15 +90,21 @@ static int take_over(struct pg_environment *environment, struct pg_error *err)
 		error = pg_dns_create(environment, err);
 	}
 	if (!error)
+		error = pg_links_recall(environment, err);
+	if (!error)
 		error = pg_places_write(environment, err);
+	if (!error)
+		error = pg_links_renew(environment, err);
 	if (error)
 		return error;
 	pg_step(PG_STEP_ADOPT_WRITTEN);
 	error = pg_places_admit(environment, err);
 	if (!error)
-		error = pg_addresses_own(environment, err);
-	if (!error)
 		error = pg_member_addresses_start(environment, err);
+	if (!error)
+		error = pg_places_watch(environment, err);
+	if (!error)
+		error = pg_homes_start(environment, PG_HOMES_ADOPT, err);
 	if (!error && environment->dns)
 		error = pg_dns_resume(environment->dns, err);
 	return error;
@@ -150,8 +156,10 @@ static int adopt(struct pg_environment *environment, struct pg_kept *kept, struc
 		error = take_over(environment, err);
 	if (!error)
 		error = let_other_bank_go(environment, kept, err);
-	if (!error)
+	if (!error) {
 		end_hold(environment, kept);
+		pg_flows_begin(environment);
+	}
 	/* The killed owner may not have come to it, and the operator may forbid more than before.
 	 */
 	return error ? error : pg_host_close_soon(environment, err);

@@ -15,6 +15,7 @@
 struct closing {
 	const struct pg_environment *environment;
 	const struct pg_members *members;
+	struct pg_connections *connections; /* NULL: nobody wants to know */
 };
 
 static bool is_inbound_flow(const struct pg_environment *environment,
@@ -55,9 +56,8 @@ static bool is_within(const struct closing *closing, const struct pg_socket *soc
 }
 
 /* The verdict that the socket's packets would get, in user space (docs/verdicts.md). */
-static bool is_forbidden(void *userdata, const struct pg_socket *socket)
+static bool is_forbidden(const struct closing *closing, const struct pg_socket *socket)
 {
-	struct closing *closing = userdata;
 	const struct pg_environment *environment = closing->environment;
 
 	/* Not even replies, or what is within. */
@@ -81,18 +81,30 @@ static bool is_forbidden(void *userdata, const struct pg_socket *socket)
 	return !pg_addr_is_loopback(&socket->remote.addr);
 }
 
-static int run_pass(const struct pg_environment *environment, uint64_t deadline, size_t *ret_closed,
-		    struct pg_error *err)
+static bool judge(void *userdata, const struct pg_socket *socket)
+{
+	const struct closing *closing = userdata;
+	const bool forbidden = is_forbidden(closing, socket);
+
+	if (closing->connections)
+		pg_connections_note(closing->connections, socket, forbidden);
+	return forbidden;
+}
+
+static int run_pass(const struct pg_environment *environment, struct pg_connections *connections,
+		    uint64_t deadline, size_t *ret_closed, struct pg_error *err)
 {
 	pg_automembers struct pg_members members = {};
-	struct closing closing = {environment, &members};
+	struct closing closing = {environment, &members, connections};
 	int error = pg_places_collect(environment, &members);
 
 	if (error)
 		return pg_fail_errno(err, error, "listing the processes of %s",
 				     environment->record.name);
+	if (connections)
+		pg_connections_begin(connections);
 	return pg_members_close_sockets(&members, pg_kernel_mark_map_fd(environment->host->kernel),
-					is_forbidden, &closing, deadline, ret_closed, err);
+					judge, &closing, deadline, ret_closed, err);
 }
 
 /* What is left open sends nothing: the hooks judge each packet. */
@@ -106,23 +118,18 @@ static void give_up(const struct pg_environment *environment, const struct pg_er
 	pg_host_warn(environment->host, "connections_open", text);
 }
 
-int pg_environment_close_forbidden(struct pg_environment *environment,
-				   struct pg_closing *ret_closing, struct pg_error *err)
+static int close_all(struct pg_environment *environment, struct pg_connections *connections,
+		     struct pg_closing *ret_closing, struct pg_error *err)
 {
-	const struct pg_phase_slot *slot = pg_content_slot(environment);
 	const uint64_t start = pg_monotonic_ns();
 	struct pg_closing closing = {};
 	bool last = false;
 
-	if (slot->mode == PG_MODE_PUBLIC && !(slot->flags & PG_PHASE_DNS_REDIRECT) &&
-	    !environment->host->ceiling.tables) {
-		*ret_closing = closing;
-		return 0;
-	}
 	while (closing.passes < PASSES_MAX) {
 		size_t closed = 0;
 		struct pg_error late = {};
-		int error = run_pass(environment, start + PG_MEMBERS_CLOSE_NS, &closed, &late);
+		int error = run_pass(environment, connections, start + PG_MEMBERS_CLOSE_NS, &closed,
+				     &late);
 
 		if (error == -ETIMEDOUT) {
 			closing.closed += closed;
@@ -147,4 +154,32 @@ int pg_environment_close_forbidden(struct pg_environment *environment,
 	closing.took_ns = pg_monotonic_ns() - start;
 	*ret_closing = closing;
 	return 0;
+}
+
+int pg_environment_close_forbidden(struct pg_environment *environment,
+				   struct pg_closing *ret_closing, struct pg_error *err)
+{
+	const struct pg_phase_slot *slot = pg_content_slot(environment);
+
+	if (slot->mode == PG_MODE_PUBLIC && !(slot->flags & PG_PHASE_DNS_REDIRECT) &&
+	    !environment->host->ceiling.tables) {
+		*ret_closing = (struct pg_closing){};
+		return 0;
+	}
+	return close_all(environment, NULL, ret_closing, err);
+}
+
+int pg_connections_settle(struct pg_environment *environment, struct pg_error *err)
+{
+	struct pg_connections *connections = calloc(1, sizeof(*connections));
+	struct pg_closing closing = {};
+	int error;
+
+	if (!connections)
+		return pg_fail(err, -ENOMEM, "not enough memory for connections");
+	free(environment->connections);
+	environment->connections = connections;
+	error = close_all(environment, connections, &closing, err);
+	connections->closed = closing.closed;
+	return error;
 }

@@ -101,7 +101,7 @@ void pg_environment_set_flags(struct pg_environment *environment)
 	struct pg_header *header = &environment->header;
 
 	header->magic = PG_HEADER_MAGIC;
-	header->flags = PG_HEADER_CHECK_LO_SOURCE;
+	header->flags = PG_HEADER_CHECK_SOURCE | PG_HEADER_CHECK_LO_SOURCE;
 	if (pg_place_count(environment) > 1 && !environment->settings.apart)
 		header->flags |= PG_HEADER_MEMBERS;
 	if (environment->member_addresses)
@@ -213,12 +213,12 @@ static int confine(struct pg_environment *environment, bool attach, struct pg_er
 	error = pg_places_attach(environment, environment->content->names, err);
 	if (error)
 		return error;
+	pg_environment_set_flags(environment);
 	for (size_t i = 0; attach && i < pg_place_count(environment) && !error; i++)
-		error = pg_raw_sockets_mark(environment, i, err);
+		error = pg_older_sockets_mark(environment, i, err);
 	if (error)
 		return error;
 	pg_step(PG_STEP_PINNED);
-	pg_environment_set_flags(environment);
 	return pg_places_admit(environment, err);
 }
 
@@ -231,10 +231,11 @@ static int describe(struct pg_environment *environment, struct pg_error *err)
 	memcpy(header->slots[0], environment->content->slots, sizeof(header->slots[0]));
 	error = environment->dns ? pg_dns_start(environment->dns, err) : 0;
 	if (!error)
-		error = pg_addresses_own(environment, err);
-	if (!error)
 		error = pg_member_addresses_start(environment, err);
-	return error;
+	if (!error)
+		error = pg_places_watch(environment, err);
+	/* With what is there now: its processes are denied everything so far. */
+	return error ? error : pg_homes_start(environment, PG_HOMES_CREATE, err);
 }
 
 static int put_in_force(struct pg_environment *environment, enum pg_phase phase,
@@ -274,7 +275,6 @@ static int put_in_force(struct pg_environment *environment, enum pg_phase phase,
 static int create(struct pg_environment *environment, const struct pg_environment_options *options,
 		  struct pg_error *err)
 {
-	struct pg_closing closing;
 	uint64_t start;
 	int error = prepare(environment, options, err);
 
@@ -293,7 +293,7 @@ static int create(struct pg_environment *environment, const struct pg_environmen
 	error = put_in_force(environment, options->phase, err);
 	environment->cost.probe_ns = pg_monotonic_ns() - start;
 	if (!error && options->attach)
-		error = pg_environment_close_forbidden(environment, &closing, err);
+		error = pg_connections_settle(environment, err);
 	return error;
 }
 

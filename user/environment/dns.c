@@ -76,9 +76,15 @@ static void reply(void *owner, const struct pg_peer *peer, const uint8_t *messag
 	pg_listener_send(owner, peer, message, size);
 }
 
+/* No Environment's, and let through by the guard of the veth that it may ask through. */
 static int hide_socket(void *userdata, int fd, struct pg_error *err)
 {
-	return pg_dns_socket_hide(fd, err);
+	const struct pg_environment *environment = ((struct pg_dns *)userdata)->environment;
+	int error = pg_dns_socket_hide(fd, err);
+
+	return error ? error
+		     : pg_agent_socket_mark(environment->host->kernel, fd,
+					    environment->header.env_id, err);
 }
 
 unsigned int pg_dns_upstream(const struct pg_dns *dns, const struct pg_site *site)

@@ -252,46 +252,6 @@ static int choose_endpoints(struct pg_header *header, bool any_port, struct pg_e
 	return 0;
 }
 
-/* A cgroup has lost its last process, or got its first. */
-static int process_events(void *userdata, struct pg_error *err)
-{
-	struct pg_place *place = userdata;
-	char text[256];
-
-	/* Reading is what makes it wait for the next change. */
-	if (pread(place->events_fd, text, sizeof(text), 0) < 0)
-		pg_host_remove_source(place->environment->host, place->events_fd, &place->events);
-	else if (place->environment->dns)
-		pg_sites_tend(place->environment->dns);
-	return 0;
-}
-
-static int watch_events(struct pg_place *place, struct pg_error *err)
-{
-	struct pg_environment *environment = place->environment;
-	char text[256];
-
-	place->events_fd = openat(place->fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	if (place->events_fd < 0 || pread(place->events_fd, text, sizeof(text), 0) < 0)
-		return pg_place_is_gone(place)
-			       ? 0
-			       : pg_fail_errno(err, -errno, "watching cgroup.events of %s",
-					       environment->record.name);
-	place->events = (struct pg_source){process_events, place};
-	return pg_host_add_source(environment->host, place->events_fd, EPOLLPRI, &place->events,
-				  err);
-}
-
-static int watch_all_events(struct pg_environment *environment, struct pg_error *err)
-{
-	int error = 0;
-
-	for (size_t i = 0; i < pg_place_count(environment) && !error; i++)
-		if (environment->places[i].fd >= 0)
-			error = watch_events(&environment->places[i], err);
-	return error;
-}
-
 static void try_open(struct pg_site *site)
 {
 	struct pg_error err = {};
@@ -332,7 +292,7 @@ int pg_sites_start(struct pg_dns *dns, struct pg_error *err)
 				       dns->environment->record.name);
 	LIST_FOREACH (site, &dns->sites, link)
 		try_open(site);
-	return watch_all_events(dns->environment, err);
+	return 0;
 }
 
 int pg_sites_resume(struct pg_dns *dns, struct pg_error *err)
@@ -346,23 +306,14 @@ int pg_sites_resume(struct pg_dns *dns, struct pg_error *err)
 		warn_site(pg_sites_home(dns), "listener_refused", &fault);
 	dns->unserved = true;
 	pg_dns_serve(dns);
-	return watch_all_events(dns->environment, err);
+	return 0;
 }
 
 void pg_sites_close(struct pg_dns *dns, bool keep)
 {
-	struct pg_environment *environment = dns->environment;
 	struct pg_site *site, *next;
 
 	dns->leaving = keep;
-	for (size_t i = 0; i < pg_place_count(environment); i++) {
-		struct pg_place *place = &environment->places[i];
-
-		if (place->events_fd >= 0)
-			pg_host_remove_source(environment->host, place->events_fd, &place->events);
-		pg_close_fd(&place->events_fd);
-	}
-
 	for (site = LIST_FIRST(&dns->sites); site; site = next) {
 		next = LIST_NEXT(site, link);
 		remove_site(site);

@@ -5,9 +5,10 @@
  *   1. K state     intent "kill" or "release"                     ends it from there on
  *   2. closed      kill: the state has no phase, headers are zero; everything is denied
  *   3. killed      kill: no process is left
- *   4. K/- pins    links are gone: nothing is confined, and unless released there is nobody
- *   5. cgroup      if it was made and nobody is in it
- *   6. record      nothing knows of it any more; slots of K are swept
+ *   4. guards      are off the links, see links.c
+ *   5. K/- pins    links are gone: nothing is confined, and unless released there is nobody
+ *   6. cgroup      if it was made and nobody is in it
+ *   7. record      nothing knows of it any more; slots of K are swept
  *
  * K: kept ones only. A killed process of others leaves the record, and the next start goes on
  * with 2 or 3: their headers cannot be closed by another process, but their pins confine them
@@ -18,6 +19,7 @@
 #include <errno.h>
 
 #include "dns.h"
+#include "kernel/link.h"
 #include "steps.h"
 
 /* What is left open even so is closed by the headers, each on its own. */
@@ -87,6 +89,7 @@ void pg_remains_forget(struct pg_host *host, uint64_t env_id)
 	pg_flows_expire(host->kernel, env_id);
 	pg_own_clear(host->kernel, env_id);
 	pg_members_forget(host->kernel, env_id);
+	pg_link_environment_forget(host->kernel, env_id);
 	pg_dns_forget(host->kernel, env_id);
 }
 
@@ -114,6 +117,9 @@ static int undo(struct pg_environment *environment, int *records_fd, struct pg_e
 		return error;
 	for (size_t i = 0; i < pg_place_count(environment); i++)
 		pg_attachment_close(&environment->places[i].attachment);
+	error = pg_links_end(environment, err);
+	if (error)
+		return error;
 	pg_remains_forget(environment->host, environment->header.env_id);
 	error = pg_remains_remove(environment->host, *records_fd, &environment->record, kill, err);
 	if (error)

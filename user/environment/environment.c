@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "dns.h"
+#include "kernel/link.h"
 #include "steps.h"
 
 struct pg_environment *pg_environment_new(struct pg_host *host)
@@ -29,9 +30,13 @@ void pg_environment_free(struct pg_environment *environment)
 	environment->host->in_use |= keep;
 	if (!keep)
 		pg_state_release(environment->host->kernel, environment->state_index);
+	pg_homes_end(environment, keep);
 	pg_member_addresses_free(environment);
+	pg_places_unwatch(environment);
+	pg_links_leave(environment);
 	pg_places_close(environment);
 	free(environment->places);
+	free(environment->connections);
 	pg_close_fd(&environment->record_fd);
 	pg_record_clear(&environment->record);
 	pg_settings_clear(&environment->settings);
@@ -154,16 +159,26 @@ int pg_environment_populated(const struct pg_environment *environment, bool *ret
 	return 0;
 }
 
+static void add_counters(struct pg_counters *sum, const struct pg_counters *counters)
+{
+	/* It has nothing but counters. */
+	const size_t words = sizeof(*sum) / sizeof(uint64_t);
+
+	for (size_t word = 0; word < words; word++)
+		((uint64_t *)sum)[word] += ((const uint64_t *)counters)[word];
+}
+
 int pg_environment_counters(const struct pg_environment *environment,
 			    struct pg_counters *ret_counters, struct pg_error *err)
 {
-	/* It has nothing but counters. */
-	const size_t words = sizeof(struct pg_counters) / sizeof(uint64_t);
 	struct pg_counters sum = {}, counters;
+	int error = pg_link_counters_read(environment->host->kernel, environment->header.env_id,
+					  &sum, err);
 
+	if (error)
+		return error;
 	for (size_t i = 0; i < pg_place_count(environment); i++) {
 		const struct pg_place *place = &environment->places[i];
-		int error;
 
 		if (place->fd < 0)
 			continue;
@@ -172,8 +187,7 @@ int pg_environment_counters(const struct pg_environment *environment,
 			continue;
 		if (error)
 			return error;
-		for (size_t word = 0; word < words; word++)
-			((uint64_t *)&sum)[word] += ((const uint64_t *)&counters)[word];
+		add_counters(&sum, &counters);
 	}
 	*ret_counters = sum;
 	return 0;

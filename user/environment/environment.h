@@ -173,6 +173,24 @@ int pg_environment_close_forbidden(struct pg_environment *environment,
 				   struct pg_closing *ret_closing,
 				   struct pg_error *err) PG_MUST_CHECK;
 
+/* Some of what the members had open when they were attached; the counts are whole. */
+#define PG_CONNECTIONS_MAX 64
+
+struct pg_connection {
+	uint8_t protocol;		  /* IPPROTO_TCP or IPPROTO_UDP */
+	struct pg_endpoint local, remote; /* IPv4-mapped addresses are IPv4 here */
+	bool closed;			  /* the phase does not allow it */
+};
+
+struct pg_connections {
+	size_t closed, kept;
+	size_t listed;
+	struct pg_connection items[PG_CONNECTIONS_MAX]; /* closed ones first */
+};
+
+/* NULL: the members were not attached, or it was another process that did it. */
+const struct pg_connections *pg_environment_connections(const struct pg_environment *environment);
+
 struct pg_spawn {
 	/*
 	 * A new cgroup of this name and a random ending, which no earlier command can have
@@ -180,6 +198,12 @@ struct pg_spawn {
 	 */
 	const char *cgroup;
 	char *const *argv;
+	/*
+	 * What the child gives up before it executes argv[0]: 0, or a negative errno, with which
+	 * nothing is executed. NULL: nothing.
+	 */
+	int (*confine)(const void *userdata);
+	const void *userdata;
 	/* Set on failure: whether it was executing argv[0] that failed. */
 	bool not_executable;
 };
@@ -212,6 +236,18 @@ void pg_environment_leave_inside(struct pg_environment *environment, struct pg_i
 /* Removes what children of an owner that was killed have left, unless they are still about to end.
  */
 void pg_environment_tidy_inside(struct pg_environment *environment);
+
+/*
+ * Whether the phase, in force or not, allows new connections to the endpoint: by the headers of all
+ * members and the tables that they name, as the kernel has them now. -EPROTO: they are not as they
+ * should be; -ENOENT: a table, or every member, is missing. May wait some RCU periods.
+ */
+int pg_environment_judge(const struct pg_environment *environment, enum pg_phase phase,
+			 const struct pg_endpoint *remote, bool *ret_allowed,
+			 struct pg_error *err) PG_MUST_CHECK;
+/* An address that the phase allows because a name of its list has it. */
+bool pg_environment_learned_address(const struct pg_environment *environment, enum pg_phase phase,
+				    struct pg_addr *ret_addr);
 
 /* Kills every process of the Environment and waits for their end. */
 int pg_environment_kill(struct pg_environment *environment, size_t *ret_killed,
@@ -290,6 +326,51 @@ bool pg_environment_member_gone(const struct pg_environment *environment, size_t
 bool pg_environment_has_resolvers(const struct pg_environment *environment);
 /* The cgroup was made with the Environment, and ends with it. */
 bool pg_environment_made(const struct pg_environment *environment);
+/*
+ * The ways out of the members' network namespaces. A veth has the veth guard on its host end, the
+ * one in the namespace of this process; other ways can have none.
+ */
+/* X(symbol, name) */
+#define PG_LINK_GUARDS(X) \
+	X(ON, "on") \
+	X(SHARED, "shared") /* others live in the namespace; their sockets are not judged */ \
+	X(NONE, "none")
+/* X(symbol, name, text): why there is none. */
+#define PG_UNGUARDEDS(X) \
+	X(HOST_NETWORK, "host-network", "the namespace is that of the host") \
+	X(NO_VETH, "no-veth", "the interface leads out of the namespace and is no veth") \
+	X(PEER_ELSEWHERE, "peer-elsewhere", \
+	  "the other end of the veth is in a namespace of somebody else's") \
+	X(ANOTHERS, "anothers", "the veth has the guard of another Environment")
+enum pg_link_guard {
+#define PG_X(symbol, name) PG_LINK_GUARD_##symbol,
+	PG_LINK_GUARDS(PG_X)
+#undef PG_X
+};
+enum pg_unguarded {
+#define PG_X(symbol, name, text) PG_UNGUARDED_##symbol,
+	PG_UNGUARDEDS(PG_X)
+#undef PG_X
+};
+const char *pg_link_guard_name(enum pg_link_guard guard);
+const char *pg_unguarded_name(enum pg_unguarded reason);
+const char *pg_unguarded_text(enum pg_unguarded reason);
+struct pg_link_view {
+	uint64_t network_namespace; /* its inode; 0: not known */
+	const char *interface;	    /* the host end; NULL: none */
+	const char *device;	    /* the interface inside; NULL: none, or not known */
+	enum pg_link_guard guard;
+	enum pg_unguarded reason; /* where there is none */
+};
+typedef void (*pg_link_visit)(void *userdata, const struct pg_link_view *link);
+void pg_environment_visit_links(const struct pg_environment *environment, pg_link_visit visit,
+				void *userdata);
+struct pg_links_summary {
+	size_t on, shared, none;
+	bool host_network; /* one of .none */
+};
+struct pg_links_summary pg_links_summary(const struct pg_environment *environment);
+
 /* The first member's cgroup id. */
 uint64_t pg_environment_id(const struct pg_environment *environment);
 const struct pg_policy *pg_environment_policy(const struct pg_environment *environment);

@@ -20,7 +20,6 @@
 #include "steps.h"
 
 /* A tenth of the idle time keeps the table close to what is alive at little cost. */
-#define AGING_PERIOD_S	    (PG_FLOW_IDLE_NS / PG_NSEC_PER_SEC / 10)
 /* Half of what an application may wait for the end of a connection that a switch has cut. */
 #define CLOSING_PAUSE_MS    50
 /* Of what passes take, that much longer something else is done. */
@@ -105,6 +104,9 @@ static void note_event(void *userdata, const struct pg_event *event)
 	case PG_EVENT_DENIED:
 		if (host->denied)
 			host->denied(host->userdata, environment, event);
+		break;
+	case PG_EVENT_UNKNOWN_SOURCE:
+		pg_homes_look_into(environment);
 		break;
 	}
 }
@@ -197,12 +199,13 @@ static int age_flows(void *userdata, struct pg_error *err)
 
 	pg_timer_acknowledge(host->aging_fd);
 	pg_flows_expire(host->kernel, 0);
+	pg_flows_look(host);
 	return 0;
 }
 
 static int start_sources(struct pg_host *host, struct pg_error *err)
 {
-	const uint64_t period = AGING_PERIOD_S * PG_NSEC_PER_SEC;
+	const uint64_t period = pg_flows_period_ns();
 	int error;
 
 	pg_events_set_sink(host->kernel, note_event, host);
@@ -340,6 +343,9 @@ static int take_options(struct pg_host *host, const struct pg_host_options *opti
 	host->warning = options->warning;
 	host->denied = options->denied;
 	host->refused = options->refused;
+	host->unguarded = options->unguarded;
+	host->address_refused = options->address_refused;
+	host->crowded = options->crowded;
 	host->store = options->store;
 	host->userdata = options->userdata;
 	host->interrupt_fd = options->interrupt_fd;
@@ -396,6 +402,10 @@ int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_hos
 	if (!error)
 		error = pg_addresses_watch(host, err);
 	if (!error)
+		error = pg_homes_watch(host, err);
+	if (!error)
+		error = pg_links_watch(host, err);
+	if (!error)
 		error = start_sources(host, err);
 	if (error)
 		return error;
@@ -407,6 +417,8 @@ void pg_host_free(struct pg_host *host)
 {
 	if (!host)
 		return;
+	pg_links_free(host->links);
+	pg_homes_free(host);
 	pg_addresses_free(host->addresses);
 	if (host->pins)
 		pg_pins_leave(host);

@@ -32,6 +32,21 @@ typedef void (*pg_refused)(void *userdata, struct pg_environment *environment, c
 /* A person reads them; a flood would push out the events of others. */
 #define PG_REFUSALS_PER_S 100
 
+/* Receives addresses that are not taken for an Environment's own (homes.h); of each Environment the
+ * first ones only. */
+typedef void (*pg_address_refused)(void *userdata, struct pg_environment *environment,
+				   const struct pg_addr *addr, const char *message);
+
+/* Receives ways out of a member's namespace that no veth guard is on: when the Environment is made,
+ * and as they appear; not that of the host's own namespace. */
+struct pg_link_view;
+typedef void (*pg_unguarded_link)(void *userdata, struct pg_environment *environment,
+				  const struct pg_link_view *link);
+
+/* Receives, some time after, how many new UDP flows of the Environment found no room (abi/flow.h):
+ * its own flood, or somebody's outside. */
+typedef void (*pg_crowded)(void *userdata, struct pg_environment *environment, uint64_t refused);
+
 /* Where an agent pins, as a rule. */
 #define PG_PINS_DEFAULT PG_PIN_ROOT "/+agent"
 
@@ -52,6 +67,9 @@ struct pg_host_options {
 	pg_warning warning;		     /* may be NULL */
 	pg_denied denied;		     /* may be NULL */
 	pg_refused refused;		     /* may be NULL */
+	pg_unguarded_link unguarded;	     /* may be NULL */
+	pg_address_refused address_refused;  /* NULL: a warning */
+	pg_crowded crowded;		     /* may be NULL */
 	const struct pg_socket_store *store; /* may be NULL */
 	void *userdata;			     /* of all of them */
 	/* When it is readable, waits of pg_host_open(), of pg_environment_create(), _update() and

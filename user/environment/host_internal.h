@@ -7,6 +7,7 @@
 #include "cgroup.h"
 #include "compile/address_set.h"
 #include "environment.h"
+#include "homes.h"
 #include "kernel/attach.h"
 #include "kernel/set.h"
 #include "members.h"
@@ -19,12 +20,13 @@ struct pg_source {
 	void *userdata;
 };
 
-struct pg_addresses;	    /* addresses.c */
-struct pg_member_addresses; /* raw_sockets.c: once the member's hooks are in force */
-int pg_raw_sockets_mark(struct pg_environment *environment, size_t index,
-			struct pg_error *err) PG_MUST_CHECK;
+struct pg_addresses; /* addresses.c */
+struct pg_homes;     /* homes.c */
+struct pg_member_addresses;
 
-/* member_addresses.c */
+/* older_sockets.c: once the member's hooks are in force */
+int pg_older_sockets_mark(struct pg_environment *environment, size_t index,
+			  struct pg_error *err) PG_MUST_CHECK;
 
 LIST_HEAD(pg_environment_list, pg_environment);
 
@@ -62,6 +64,9 @@ struct pg_host {
 	pg_warning warning;
 	pg_denied denied;
 	pg_refused refused;
+	pg_unguarded_link unguarded;
+	pg_address_refused address_refused;
+	pg_crowded crowded;
 	const struct pg_socket_store *store; /* NULL: none */
 	void *userdata;
 	char *parent; /* of the cgroups that are made, below the cgroup2 mount */
@@ -75,6 +80,8 @@ struct pg_host {
 	struct pg_address_set never_allowed;
 	struct pg_kernel_set ceiling;
 	struct pg_addresses *addresses; /* of this host */
+	struct pg_homes *homes;		/* what is heard of other namespaces */
+	struct pg_link_watch *links;	/* links.h */
 	bool limit_ports;		/* that entries open on them, to these (network order) */
 	__be16 *ports;
 	size_t port_count;
@@ -136,7 +143,8 @@ struct pg_place {
 	int fd;		/* -1: not open, or its cgroup is gone */
 	bool in_kernel; /* it has a header, which may be written */
 	struct pg_attachment attachment;
-	int events_fd; /* its cgroup.events, watched; -1: not */
+	int events_fd;	   /* its cgroup.events, watched; -1: not */
+	int cgroups_watch; /* of new cgroups there, while that is; -1: none */
 	struct pg_source events;
 };
 
@@ -149,6 +157,8 @@ struct pg_environment {
 	struct pg_settings settings;
 	struct pg_place *places;		      /* as many as cgroups in the record */
 	struct pg_member_addresses *member_addresses; /* NULL: none */
+	struct pg_home_list homes;
+	struct pg_homes_state homes_state;
 	/* As in the kernel. */
 	uint32_t state_index; /* 0: none yet */
 	struct pg_state_value state;
@@ -160,6 +170,8 @@ struct pg_environment {
 	bool stranded;		 /* a closing pass is due */
 	uint64_t held;		 /* places that are frozen for a moment, a bit each */
 	struct pg_environment_cost cost;
+	uint64_t flows_refused;		    /* of these the host was told */
+	struct pg_connections *connections; /* NULL: none were looked for */
 };
 
 static inline size_t pg_place_count(const struct pg_environment *environment)
@@ -175,6 +187,21 @@ static inline const char *pg_place_path(const struct pg_environment *environment
 /* A new object with nothing in it; freed by pg_environment_free(). */
 struct pg_environment *pg_environment_new(struct pg_host *host);
 void pg_environment_free(struct pg_environment *environment);
+
+/* crowding.c: how often flows are aged; and, as often, whether some found no room since. */
+uint64_t pg_flows_period_ns(void);
+void pg_flows_look(struct pg_host *host);
+/* What was refused before is no news. */
+void pg_flows_begin(struct pg_environment *environment);
+
+/* closing.c: pg_environment_close_forbidden() for members that had connections before; keeps which
+ * were closed, and which stay, in .connections. */
+int pg_connections_settle(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+
+/* connections.c: what a pass has found; a kept one of an earlier pass is forgotten. */
+void pg_connections_begin(struct pg_connections *connections);
+void pg_connections_note(struct pg_connections *connections, const struct pg_socket *socket,
+			 bool closed);
 
 /* content.c: policy -> sets in the kernel */
 int pg_content_create(struct pg_environment *environment, const struct pg_policy *policy,
@@ -215,21 +242,27 @@ int pg_places_attach(struct pg_environment *environment, bool for_dns,
 int pg_places_admit(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
 /* Writes environment->header for each, and reads it back. */
 int pg_places_write(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+/* That of one of them. */
+void pg_place_header(const struct pg_environment *environment, size_t index,
+		     struct pg_header *ret_header);
 /* Closes descriptors; what is pinned stays. */
 void pg_places_close(struct pg_environment *environment);
 bool pg_place_is_gone(const struct pg_place *place);
 /* Attaches to the cgroup that is at the path now; everything is denied to it. */
 int pg_place_reopen(struct pg_environment *environment, size_t index,
 		    struct pg_error *err) PG_MUST_CHECK;
+/* Watches for their first and last process; one that is gone is not watched. */
+int pg_places_watch(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+void pg_places_unwatch(struct pg_environment *environment);
 /* All members' processes and namespaces; one that is gone has none. */
 int pg_places_collect(const struct pg_environment *environment,
 		      struct pg_members *ret_members) PG_MUST_CHECK;
 
 /* addresses.c: the addresses of this process's network namespace, kept current */
 int pg_addresses_watch(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
-/* Makes those that are there now the Environment's own; later ones become so by themselves once it
- * is in the host's list. */
-int pg_addresses_own(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+bool pg_addresses_have(const struct pg_addresses *addresses, const struct pg_addr *addr);
+/* They stay the host's. */
+const struct pg_addr *pg_addresses_list(const struct pg_addresses *addresses, size_t *ret_count);
 /* Whether the host itself may be who receives at the address. */
 bool pg_addresses_may_receive(const struct pg_addresses *addresses, const struct pg_addr *addr);
 void pg_addresses_free(struct pg_addresses *addresses);
@@ -246,6 +279,27 @@ int pg_member_addresses_start(struct pg_environment *environment,
 			      struct pg_error *err) PG_MUST_CHECK;
 bool pg_member_addresses_have(const struct pg_environment *environment, const struct pg_addr *addr);
 void pg_member_addresses_free(struct pg_environment *environment);
+
+/* links.c: the guards of links (homes.h) */
+int pg_links_watch(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
+void pg_links_free(struct pg_link_watch *watch);
+/* As the headers of the members. */
+int pg_links_write(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+/* links_end.c: takes all of the Environment's off. */
+int pg_links_end(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+/* Leaves them as they are, to the next owner. */
+void pg_links_leave(struct pg_environment *environment);
+/* Of a kept Environment: those that its record names; then, once they are written, this process's
+ * filters in the place of those that are there. */
+int pg_links_recall(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+int pg_links_renew(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+/* What a record without an owner names. */
+int pg_links_remains_remove(struct pg_host *host, const char *name,
+			    struct pg_error *err) PG_MUST_CHECK;
+/* Denies everything on them: nobody can adopt it. */
+void pg_links_shut(struct pg_host *host, const char *name);
+/* In the kernel's table, and of no kept Environment. */
+void pg_links_sweep(struct pg_host *host);
 
 /* self_probe.c: from inside each member */
 int pg_self_probe_denied(const struct pg_environment *environment,

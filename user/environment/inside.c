@@ -43,6 +43,10 @@ int pg_environment_enter(struct pg_environment *environment, int (*function)(voi
 		return pg_fail_errno(err, error, "looking for processes of the Environment");
 	if (members.namespace_count)
 		entering.netns_fd = members.namespaces[0].fd;
+	else
+		error = pg_homes_visit(environment, err);
+	if (error)
+		return error;
 	/* One of its own: the member's may have controllers for those below it, and then no
 	 * process can be in it. */
 	error = pg_spawn_cgroup(environment, STEM, inside.cgroup, sizeof(inside.cgroup), &cgroup_fd,
@@ -66,6 +70,8 @@ void pg_environment_leave_inside(struct pg_environment *environment, struct pg_i
 			;
 	}
 	inside->pid = -1;
+	if (environment)
+		pg_homes_end_visit(environment);
 	if (environment && environment->places[0].fd >= 0)
 		unlinkat(environment->places[0].fd, inside->cgroup, AT_REMOVEDIR);
 }

@@ -5,8 +5,11 @@
  *
  *   no state file                          no Environment: orphan.c removes it
  *   the state was never in force (create)  undone: see create.c
+ *   the maps are not those that its links  stays as it is, with the old maps: nobody can adopt it
+ *   use, and its cgroups are given ones
  *   intent "kill", "release"               ended: see end.c
- *   all its cgroups are gone               ended
+ *   the cgroup that was made is gone       ended; given ones may come back, as those of containers
+ *                                          that are stopped do, and are confined then
  *   the kernel lacks what is in force      denied everything: nobody can adopt it
  *   else                                   its slots, state and tables are marked as used, those
  *                                          of both banks (an update may have been under way)
@@ -131,17 +134,14 @@ int pg_kept_read(struct pg_host *host, int records_fd, struct pg_error *err)
 static bool is_there(struct pg_host *host, const struct pg_record *record,
 		     const struct pg_saved *saved)
 {
-	for (size_t i = 0; i < record->cgroup_count && i < saved->member_count; i++) {
-		pg_autoclose int fd = -1;
-		uint64_t id;
+	pg_autoclose int fd = -1;
+	uint64_t id;
 
-		if (pg_cgroup_open(host->cgroup_mount_fd, record->cgroups[i].path + 1, &fd, NULL))
-			continue;
-		/* A given one that has been made anew is to be confined again. */
-		if (!record->made || (!pg_cgroup_id(fd, &id, NULL) && id == saved->members[i]))
-			return true;
-	}
-	return false;
+	if (!record->made)
+		return true;
+	/* It is the only one. */
+	return !pg_cgroup_open(host->cgroup_mount_fd, record->cgroups[0].path + 1, &fd, NULL) &&
+	       !pg_cgroup_id(fd, &id, NULL) && saved->member_count && id == saved->members[0];
 }
 
 /* What ends before its descriptors are used again must not be open for a moment. */
@@ -256,6 +256,7 @@ static void shut(struct pg_host *host, const struct pg_record *record, struct pg
 		 struct pg_error *why)
 {
 	close_headers(host, &kept->saved);
+	pg_links_shut(host, kept->name);
 	pg_kernel_synchronize(host->kernel);
 	pg_error_prefix(why,
 			"the Environment %s cannot be adopted, and everything is denied to it; end"
@@ -263,6 +264,44 @@ static void shut(struct pg_host *host, const struct pg_record *record, struct pg
 			" rest",
 			kept->name, record->cgroups[0].path);
 	pg_host_warn(host, "orphan", why->text);
+	LIST_REMOVE(kept, link);
+	clear_kept(kept);
+}
+
+/* Whether somebody has removed the pinned maps of what is in force: in those that are there now a
+ * member that exists has no header. One that was never in force has. */
+static bool has_lost_maps(struct pg_host *host, const struct pg_record *record,
+			  const struct pg_saved *saved)
+{
+	if (record->made || saved->intent != PG_INTENT_NONE)
+		return false;
+	for (size_t i = 0; i < record->cgroup_count && i < saved->member_count; i++) {
+		pg_autoclose int fd = -1;
+		struct pg_header header;
+		uint64_t id;
+
+		if (pg_cgroup_open(host->cgroup_mount_fd, record->cgroups[i].path + 1, &fd, NULL) ||
+		    pg_cgroup_id(fd, &id, NULL) || id != saved->members[i])
+			continue;
+		if (pg_header_read(host->kernel, id, &header, NULL) == -ENOENT)
+			return true;
+	}
+	return false;
+}
+
+/* What is in it is not ours to end, and letting it go would open what is closed. */
+static void leave(struct pg_host *host, const struct pg_record *record, struct pg_kept *kept)
+{
+	struct pg_error err = {};
+
+	pg_fail(&err, -ENOENT,
+		"the Environment %s stays confined as it is, but nobody can adopt it, since the "
+		"maps"
+		" in %s are not those that it was made with: end its processes and remove the "
+		"cgroup"
+		" %s, and the next start removes the rest",
+		kept->name, host->pins, record->cgroups[0].path);
+	pg_host_warn(host, "orphan", err.text);
 	LIST_REMOVE(kept, link);
 	clear_kept(kept);
 }
@@ -280,6 +319,10 @@ static int settle(struct pg_host *host, int records_fd, struct pg_kept *kept, st
 	struct pg_error fault = {}, why = {};
 	int error = pg_record_open(records_fd, kept->name, &record, &record_fd, err);
 
+	if (!error && has_lost_maps(host, &record, &kept->saved)) {
+		leave(host, &record, kept);
+		return 0;
+	}
 	if (!error)
 		error = judge(host, &record, kept, &intent, err);
 	if (!error && intent != PG_INTENT_NONE &&
@@ -317,9 +360,11 @@ int pg_kept_settle(struct pg_host *host, int records_fd, struct pg_error *err)
 		next = LIST_NEXT(kept, link);
 		error = settle(host, records_fd, kept, err);
 	}
-	if (!error)
-		pg_kernel_sweep(host->kernel);
-	return error;
+	if (error)
+		return error;
+	pg_links_sweep(host);
+	pg_kernel_sweep(host->kernel);
+	return pg_flows_recount(host->kernel, err);
 }
 
 int pg_host_kept(const struct pg_host *host, char ***ret_names, size_t *ret_count,

@@ -134,6 +134,8 @@ int pg_remains_remove(struct pg_host *host, int records_fd, const struct pg_reco
 	for (size_t i = 0; kill && i < record->cgroup_count && !error; i++)
 		error = end_cgroup(host, &record->cgroups[i], err);
 	if (!error)
+		error = pg_links_remains_remove(host, record->name, err);
+	if (!error)
 		error = remove_pins(record, err);
 	if (!error && record->cgroup_count)
 		error = remove_cgroup(host, record, kill, err);

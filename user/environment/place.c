@@ -277,9 +277,8 @@ int pg_places_adopt(struct pg_environment *environment, const struct pg_saved *s
 		any |= pg_environment_member_state(environment, i) != PG_MEMBER_GONE;
 	}
 	environment->header.env_id = recall_env_id(environment, saved);
-	if (!error && !any)
-		return pg_fail(err, -ENOENT, "the cgroups of %s are gone",
-			       environment->record.name);
+	if (!error && !any && environment->record.made)
+		return pg_fail(err, -ENOENT, "the cgroup of %s is gone", environment->record.name);
 	return error;
 }
 
@@ -415,14 +414,21 @@ bool pg_place_is_gone(const struct pg_place *place)
 	return place->fd < 0 || (faccessat(place->fd, "cgroup.events", F_OK, 0) && errno == ENOENT);
 }
 
+void pg_place_header(const struct pg_environment *environment, size_t index,
+		     struct pg_header *ret_header)
+{
+	*ret_header = environment->header;
+	ret_header->cgroup_id = environment->places[index].id;
+	ret_header->level = (__u8)level_of(pg_place_path(environment, index));
+}
+
 static int write_place(struct pg_environment *environment, size_t index, struct pg_error *err)
 {
 	struct pg_kernel *kernel = environment->host->kernel;
-	struct pg_header header = environment->header, written;
+	struct pg_header header, written;
 	int error;
 
-	header.cgroup_id = environment->places[index].id;
-	header.level = (__u8)level_of(pg_place_path(environment, index));
+	pg_place_header(environment, index, &header);
 	error = pg_header_write(kernel, &header, err);
 	if (!error)
 		error = pg_header_read(kernel, header.cgroup_id, &written, err);
@@ -445,7 +451,7 @@ int pg_places_write(struct pg_environment *environment, struct pg_error *err)
 		if (error && !pg_place_is_gone(place))
 			return error;
 	}
-	return 0;
+	return pg_links_write(environment, err);
 }
 
 void pg_places_close(struct pg_environment *environment)

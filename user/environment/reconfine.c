@@ -51,7 +51,13 @@ int pg_environment_reconfine(struct pg_environment *environment, size_t index, s
 	int error = pg_place_reopen(environment, index, err);
 
 	if (!error)
-		error = pg_raw_sockets_mark(environment, index, err);
+		error = pg_older_sockets_mark(environment, index, err);
+	if (!error)
+		error = pg_places_watch(environment, err);
+	if (!error)
+		error = pg_homes_renew(environment, PG_HOMES_LATER, err);
+	/* Its runtime is at work there as a rule. */
+	pg_homes_follow(environment);
 	if (!error) {
 		/* It may have sockets from before. */
 		environment->settings.attached = true;

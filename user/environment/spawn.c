@@ -53,19 +53,34 @@ static void close_inherited(unsigned int first)
 		_exit(1);
 }
 
-/* Runs in the child; returns only if it fails, with the errno in the pipe. */
-static void execute(char *const *argv, int report_fd)
+/* Of the child, if it could not do as it was told. */
+struct failure {
+	int error; /* negative errno */
+	bool confining;
+};
+
+static int confine(const struct pg_spawn *spawn)
+{
+	return spawn->confine ? spawn->confine(spawn->userdata) : 0;
+}
+
+/* Runs in the child; returns only if it fails, with what failed in the pipe. */
+static void execute(const struct pg_spawn *spawn, int report_fd)
 {
 	const int report = STDERR_FILENO + 1;
-	int error;
+	struct failure failure = {};
 
 	if (report_fd != report && dup3(report_fd, report, O_CLOEXEC) < 0)
 		return;
 	/* Descriptors from outside could be sockets that this cgroup does not judge. */
 	close_inherited(report + 1);
-	execvp(argv[0], argv);
-	error = errno;
-	(void)!write(report, &error, sizeof(error));
+	failure.error = confine(spawn);
+	failure.confining = failure.error != 0;
+	if (!failure.error) {
+		execvp(spawn->argv[0], spawn->argv);
+		failure.error = -errno;
+	}
+	(void)!write(report, &failure, sizeof(failure));
 }
 
 /*
@@ -87,9 +102,9 @@ int pg_spawn_cgroup(const struct pg_environment *environment, const char *stem, 
 }
 
 /* Waits for the child's report: 0 once it has executed, or the negative errno that kept it. */
-static int wait_executed(int read_fd, int interrupt_fd, bool *ret_not_executable)
+static int wait_executed(int read_fd, int interrupt_fd, struct failure *ret_failure)
 {
-	int child_error, error;
+	int error;
 
 	do
 		error = pg_wait_readable(read_fd, interrupt_fd, -1);
@@ -99,10 +114,9 @@ static int wait_executed(int read_fd, int interrupt_fd, bool *ret_not_executable
 		error = 1;
 	if (error < 0)
 		return error;
-	if (read(read_fd, &child_error, sizeof(child_error)) != (ssize_t)sizeof(child_error))
+	if (read(read_fd, ret_failure, sizeof(*ret_failure)) != (ssize_t)sizeof(*ret_failure))
 		return 0;
-	*ret_not_executable = true;
-	return -child_error;
+	return ret_failure->error;
 }
 
 int pg_environment_spawn(struct pg_environment *environment, struct pg_spawn *spawn, pid_t *ret_pid,
@@ -110,6 +124,7 @@ int pg_environment_spawn(struct pg_environment *environment, struct pg_spawn *sp
 {
 	pg_autoclose int cgroup_fd = -1, read_fd = -1, write_fd = -1;
 	const pid_t parent = getpid();
+	struct failure failure = {};
 	int pipe_fds[2], error;
 	char name[64];
 	pid_t pid;
@@ -128,15 +143,18 @@ int pg_environment_spawn(struct pg_environment *environment, struct pg_spawn *sp
 				     pg_place_path(environment, 0), spawn->cgroup);
 	if (!pid) {
 		prepare_child(parent);
-		execute(spawn->argv, write_fd);
+		execute(spawn, write_fd);
 		_exit(1);
 	}
 	pg_close_fd(&write_fd);
-	error = wait_executed(read_fd, environment->host->interrupt_fd, &spawn->not_executable);
+	error = wait_executed(read_fd, environment->host->interrupt_fd, &failure);
 	if (error) {
+		spawn->not_executable = failure.error && !failure.confining;
 		kill(pid, SIGKILL); /* which ends a frozen one, too */
 		waitpid(pid, NULL, 0);
-		return pg_fail_errno(err, error, "executing %s", spawn->argv[0]);
+		return pg_fail_errno(err, error, "%s %s",
+				     failure.confining ? "taking privileges from" : "executing",
+				     spawn->argv[0]);
 	}
 	*ret_pid = pid;
 	pg_step(PG_STEP_SPAWNED);

@@ -9,7 +9,7 @@
 
 static const char *const step_names[] = {
 #define PG_X(symbol, name) name,
-	PG_STEPS(PG_X) PG_KEPT_STEPS(PG_X)
+	PG_STEPS(PG_X) PG_KEPT_STEPS(PG_X) PG_LINK_STEPS(PG_X)
 #undef PG_X
 };
 

@@ -42,9 +42,17 @@
 	X(ADOPT_OPENED, "adopt-opened")	  /* adopt: read, nothing changed */ \
 	X(ADOPT_WRITTEN, "adopt-written") /* programs and headers are the new owner's */
 
+/* Those of a link's guard (links.c), where there is a link. */
+#define PG_LINK_STEPS(X) \
+	X(LINK_RECORDED, "link-recorded") /* the record has it */ \
+	X(LINK_WRITTEN, "link-written")	  /* what it is judged by is in the kernel */ \
+	X(LINK_ATTACHED, "link-attached") \
+	X(LINK_DETACHED, "link-detached") /* the end: no filter any more */ \
+	X(ADOPT_LINKED, "adopt-linked")	  /* the filters are the new owner's */
+
 enum pg_step {
 #define PG_X(symbol, name) PG_STEP_##symbol,
-	PG_STEPS(PG_X) PG_KEPT_STEPS(PG_X)
+	PG_STEPS(PG_X) PG_KEPT_STEPS(PG_X) PG_LINK_STEPS(PG_X)
 #undef PG_X
 };
 

@@ -172,6 +172,23 @@ void pg_attachment_close(struct pg_attachment *attachment)
 		pg_close_fd(&attachment->links[i]);
 }
 
+/*
+ * Ends what a pinned link has attached, at once: the kernel frees a link whose pin was removed an
+ * RCU period and a turn of its workers later. What is no link stays as it is, and before Linux 5.9
+ * it ends later.
+ */
+static void detach_pinned(const char *directory, const char *name)
+{
+	pg_autofree char *path = NULL;
+	pg_autoclose int fd = -1;
+
+	if (asprintf(&path, "%s/%s", directory, name) < 0)
+		return;
+	fd = bpf_obj_get(path);
+	if (fd >= 0)
+		(void)!bpf_link_detach(fd);
+}
+
 int pg_pins_remove(const char *directory, struct pg_error *err)
 {
 	pg_autoclosedir DIR *dir = opendir(directory);
@@ -182,11 +199,14 @@ int pg_pins_remove(const char *directory, struct pg_error *err)
 				       : pg_fail_errno(err, -errno, "opening the pin directory %s",
 						       directory);
 	/* Whatever is there: another version may have had other hooks. */
-	while ((entry = readdir(dir)))
-		if (entry->d_name[0] != '.' && unlinkat(dirfd(dir), entry->d_name, 0) &&
-		    errno != ENOENT)
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		detach_pinned(directory, entry->d_name);
+		if (unlinkat(dirfd(dir), entry->d_name, 0) && errno != ENOENT)
 			return pg_fail_errno(err, -errno, "removing the pin %s/%s", directory,
 					     entry->d_name);
+	}
 	if (rmdir(directory) && errno != ENOENT)
 		return pg_fail_errno(err, -errno, "removing the pin directory %s", directory);
 	return 0;

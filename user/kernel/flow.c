@@ -3,6 +3,7 @@
 #include "kernel_internal.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -15,14 +16,81 @@ static int flows_fd(const struct pg_kernel *kernel)
 	return bpf_map__fd(kernel->skeleton->maps.pg_flows);
 }
 
-static int own_fd(const struct pg_kernel *kernel)
-{
-	return bpf_map__fd(kernel->skeleton->maps.pg_own);
-}
-
 static int bars_fd(const struct pg_kernel *kernel)
 {
 	return bpf_map__fd(kernel->skeleton->maps.pg_flow_bars);
+}
+
+#define COUNTS_BYTES (PG_ENVIRONMENT_MAX * sizeof(struct pg_flow_count))
+
+int pg_flow_counts_map(struct pg_kernel *kernel, struct pg_error *err)
+{
+	void *counts = mmap(NULL, COUNTS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+			    bpf_map__fd(kernel->skeleton->maps.pg_flow_counts), 0);
+
+	if (counts == MAP_FAILED)
+		return pg_fail_errno(err, -errno, "mapping the counts of flows");
+	kernel->flow_counts = counts;
+	return 0;
+}
+
+void pg_flow_counts_unmap(struct pg_kernel *kernel)
+{
+	if (kernel->flow_counts)
+		munmap(kernel->flow_counts, COUNTS_BYTES);
+	kernel->flow_counts = NULL;
+}
+
+/* Hooks add to the same counts. */
+static void uncount(struct pg_kernel *kernel, uint32_t owner)
+{
+	if (owner < PG_ENVIRONMENT_MAX)
+		__atomic_fetch_sub(&kernel->flow_counts[owner].live, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&kernel->flow_counts[PG_FLOW_ALL].live, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t pg_flow_count(const struct pg_kernel *kernel, uint32_t state)
+{
+	return state < PG_ENVIRONMENT_MAX
+		       ? __atomic_load_n(&kernel->flow_counts[state].live, __ATOMIC_RELAXED)
+		       : 0;
+}
+
+/* Of a whole walk over the table. */
+static void count_all(struct pg_kernel *kernel, uint64_t counts[static PG_ENVIRONMENT_MAX])
+{
+	struct pg_flow_key key, next, *previous = NULL;
+	struct pg_flow flow;
+
+	for (size_t i = 0; i < 2UL * PG_FLOW_MAX; i++) {
+		if (bpf_map_get_next_key(flows_fd(kernel), previous, &next))
+			break;
+		key = next;
+		previous = &key;
+		if (bpf_map_lookup_elem(flows_fd(kernel), &key, &flow))
+			continue;
+		counts[PG_FLOW_ALL]++;
+		if (flow.owner != PG_FLOW_ALL && flow.owner < PG_ENVIRONMENT_MAX)
+			counts[flow.owner]++;
+	}
+}
+
+int pg_flows_recount(struct pg_kernel *kernel, struct pg_error *err)
+{
+	pg_autofree struct pg_flow_count *before = calloc(PG_ENVIRONMENT_MAX, sizeof(*before));
+	pg_autofree uint64_t *counts = calloc(PG_ENVIRONMENT_MAX, sizeof(*counts));
+
+	if (!before || !counts)
+		return pg_fail(err, -ENOMEM, "not enough memory for counting flows");
+	for (uint32_t i = 0; i < PG_ENVIRONMENT_MAX; i++)
+		before[i].live = pg_flow_count(kernel, i);
+	count_all(kernel, counts);
+	for (uint32_t i = 0; i < PG_ENVIRONMENT_MAX; i++)
+		if (before[i].live != counts[i])
+			__atomic_compare_exchange_n(&kernel->flow_counts[i].live, &before[i].live,
+						    counts[i], false, __ATOMIC_RELAXED,
+						    __ATOMIC_RELAXED);
+	return 0;
 }
 
 int pg_flows_allow(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *err)
@@ -46,6 +114,11 @@ enum pg_direction pg_flow_find(struct pg_kernel *kernel, const struct pg_flow_ke
 	return (enum pg_direction)flow.direction;
 }
 
+static bool is_idle(const struct pg_flow *flow, uint64_t now)
+{
+	return now > flow->seen && now - flow->seen > PG_FLOW_IDLE_NS;
+}
+
 size_t pg_flows_expire(struct pg_kernel *kernel, uint64_t env_id)
 {
 	const uint64_t now = pg_boottime_ns();
@@ -57,16 +130,15 @@ size_t pg_flows_expire(struct pg_kernel *kernel, uint64_t env_id)
 		bpf_map_delete_elem(bars_fd(kernel), &env_id);
 	/* A key deleted meanwhile makes the walk start again; the table's size bounds it. */
 	for (size_t i = 0; i < 2UL * PG_FLOW_MAX; i++) {
-		bool expired;
+		bool expired = false;
 
 		if (bpf_map_get_next_key(flows_fd(kernel), previous, &next))
 			break;
-		if (env_id)
-			expired = next.env_id == env_id;
-		else
-			expired = !bpf_map_lookup_elem(flows_fd(kernel), &next, &flow) &&
-				  now > flow.seen && now - flow.seen > PG_FLOW_IDLE_NS;
+		if ((!env_id || next.env_id == env_id) &&
+		    !bpf_map_lookup_elem(flows_fd(kernel), &next, &flow))
+			expired = env_id || is_idle(&flow, now);
 		if (expired && !bpf_map_delete_elem(flows_fd(kernel), &next)) {
+			uncount(kernel, flow.owner);
 			removed++;
 			continue;
 		}
@@ -74,51 +146,4 @@ size_t pg_flows_expire(struct pg_kernel *kernel, uint64_t env_id)
 		previous = &key;
 	}
 	return removed;
-}
-
-int pg_own_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
-	       struct pg_error *err)
-{
-	const struct pg_own_key key = {.env_id = env_id, .addr = *addr};
-	const __u8 present = 1;
-	char text[PG_ADDR_TEXT];
-
-	if (bpf_map_update_elem(own_fd(kernel), &key, &present, BPF_ANY))
-		return pg_fail_errno(err, -errno, "recording the Environment's own address %s",
-				     pg_addr_format(addr, text));
-	return 0;
-}
-
-void pg_own_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr)
-{
-	const struct pg_own_key key = {.env_id = env_id, .addr = *addr};
-
-	bpf_map_delete_elem(own_fd(kernel), &key);
-}
-
-static bool is_among(const struct pg_addr *addrs, size_t count, const struct pg_addr *addr)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!pg_addr_compare(&addrs[i], addr))
-			return true;
-	return false;
-}
-
-void pg_own_retain(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addrs,
-		   size_t count)
-{
-	struct pg_own_key key, next, *previous = NULL;
-
-	while (!bpf_map_get_next_key(own_fd(kernel), previous, &next)) {
-		if (next.env_id == env_id && !is_among(addrs, count, &next.addr) &&
-		    !bpf_map_delete_elem(own_fd(kernel), &next))
-			continue;
-		key = next;
-		previous = &key;
-	}
-}
-
-void pg_own_clear(struct pg_kernel *kernel, uint64_t env_id)
-{
-	pg_own_retain(kernel, env_id, NULL, 0);
 }

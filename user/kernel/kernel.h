@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,9 +47,15 @@ static inline void pg_kernel_freep(struct pg_kernel **kernel)
 /* The sk_storage map of struct pg_mark; stays owned by kernel. */
 int pg_kernel_mark_map_fd(const struct pg_kernel *kernel);
 
-/* Marks a raw socket as one that an application has made, as the hooks do with those that are made
- * from now on. Returns a negative errno. */
-int pg_raw_mark(struct pg_kernel *kernel, int socket_fd) PG_MUST_CHECK;
+/* Makes the socket one of Phasegate's own in a namespace of the Environment: what it sends passes
+ * the guard of a veth (abi/link.h). */
+int pg_agent_socket_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id,
+			 struct pg_error *err) PG_MUST_CHECK;
+
+/* Marks a socket as the hooks do with those that are made from now on, unless it has a mark.
+ * Returns a negative errno. */
+int pg_socket_mark(struct pg_kernel *kernel, int socket_fd,
+		   const struct pg_mark *mark) PG_MUST_CHECK;
 
 /*
  * The state of an Environment (abi/state.h), shared by the headers of its members. One that is
@@ -118,10 +125,20 @@ int pg_flows_allow(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *e
 enum pg_direction pg_flow_find(struct pg_kernel *kernel, const struct pg_flow_key *key);
 /* Forgets flows idle for PG_FLOW_IDLE_NS, or, if env_id is not 0, all flows of that Environment. */
 size_t pg_flows_expire(struct pg_kernel *kernel, uint64_t env_id);
+/* Flows of the Environment with that state, or of all (PG_FLOW_ALL). */
+uint64_t pg_flow_count(const struct pg_kernel *kernel, uint32_t state);
+/*
+ * Of pinned maps: puts the counts right that a process did not come to put right when it was
+ * killed. One that a hook changes meanwhile is left as it is, off by one at most for each such
+ * death, until the next time.
+ */
+int pg_flows_recount(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;
 
-/* Addresses of the Environment's own network namespace (abi/set.h). */
+/* Addresses of the Environment's own network namespaces (abi/set.h). netns: the cookie of the one
+ * that has it, with PG_OWN_HOST if that is the host's; 0: not known, or several. */
 int pg_own_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
-	       struct pg_error *err) PG_MUST_CHECK;
+	       uint64_t netns, struct pg_error *err) PG_MUST_CHECK;
+bool pg_own_has(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr);
 void pg_own_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr);
 /* Removes all of the Environment's but these. */
 void pg_own_retain(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addrs,

@@ -9,6 +9,7 @@
 
 #include "kernel.h"
 
+struct pg_prefix;
 struct ring_buffer;
 
 /* A bit per slot of the outer maps, and per state. */
@@ -27,6 +28,7 @@ struct pg_kernel {
 	void *sink_userdata;
 	/* pg_states, mapped; NULL if that is not possible. */
 	uint64_t *states;
+	struct pg_flow_count *flow_counts; /* pg_flow_counts, mapped */
 	struct pg_slots set_slots, learned_slots, state_slots;
 };
 
@@ -58,6 +60,10 @@ void pg_states_map(struct pg_kernel *kernel);
 void pg_states_unmap(struct pg_kernel *kernel);
 /* Sets every state to 0 that is not in use; returns how many were not 0. */
 size_t pg_states_sweep(struct pg_kernel *kernel);
+
+/* flow.c: maps pg_flow_counts. */
+int pg_flow_counts_map(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;
+void pg_flow_counts_unmap(struct pg_kernel *kernel);
 
 /* forget.c: deletes the keys of a hash of at most so many which begin with env_id. */
 void pg_keys_forget(int map, size_t key_size, size_t most, uint64_t env_id);

@@ -96,6 +96,9 @@ int pg_kernel_open(const char *pins, struct pg_kernel **ret_kernel, struct pg_er
 	if (error)
 		return error;
 	pg_states_map(kernel);
+	error = pg_flow_counts_map(kernel, err);
+	if (error)
+		return error;
 	kernel->events = ring_buffer__new(bpf_map__fd(kernel->skeleton->maps.pg_events),
 					  handle_event, kernel, NULL);
 	if (!kernel->events)
@@ -110,6 +113,7 @@ void pg_kernel_free(struct pg_kernel *kernel)
 		return;
 	ring_buffer__free(kernel->events);
 	pg_states_unmap(kernel);
+	pg_flow_counts_unmap(kernel);
 	phasegate_bpf__destroy(kernel->skeleton);
 	free(kernel);
 }

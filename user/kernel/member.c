@@ -33,13 +33,21 @@ int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id,
 	return 0;
 }
 
-int pg_raw_mark(struct pg_kernel *kernel, int socket_fd)
+int pg_socket_mark(struct pg_kernel *kernel, int socket_fd, const struct pg_mark *mark)
 {
-	const struct pg_mark mark = {.kind = PG_MARK_RAW};
-
-	if (bpf_map_update_elem(pg_kernel_mark_map_fd(kernel), &socket_fd, &mark, BPF_NOEXIST) &&
+	if (bpf_map_update_elem(pg_kernel_mark_map_fd(kernel), &socket_fd, mark, BPF_NOEXIST) &&
 	    errno != EEXIST)
 		return -errno;
+	return 0;
+}
+
+int pg_agent_socket_mark(struct pg_kernel *kernel, int socket_fd, uint64_t env_id,
+			 struct pg_error *err)
+{
+	const struct pg_mark mark = {.kind = PG_MARK_AGENT, .owner = env_id};
+
+	if (bpf_map_update_elem(pg_kernel_mark_map_fd(kernel), &socket_fd, &mark, BPF_ANY))
+		return pg_fail_errno(err, -errno, "marking a socket of its own");
 	return 0;
 }
 

@@ -196,7 +196,9 @@ void pg_probe_hooks(struct pg_probe *probe)
 	}
 	for (enum pg_hook hook = 0; hook < PG_HOOK_COUNT; hook++)
 		probe_hook(probe, hook, made ? &scratch : NULL);
-	if (made)
+	if (made) {
 		probe_enforcement(probe, &scratch);
+		pg_probe_link(probe, &scratch);
+	}
 	pg_scratch_remove(&scratch);
 }

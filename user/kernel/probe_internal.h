@@ -57,6 +57,9 @@ void pg_probe_maps(struct pg_probe *probe);
 void pg_probe_helpers(struct pg_probe *probe);
 void pg_probe_hooks(struct pg_probe *probe);
 
+/* probe_link.c */
+void pg_probe_link(struct pg_probe *probe, const struct pg_scratch *scratch);
+
 /* probe_sockets.c */
 void pg_probe_tcp_diag(struct pg_probe_report *report);
 void pg_probe_udp_diag(struct pg_probe_report *report);

@@ -56,6 +56,15 @@ bool pg_learned_contains(const struct pg_kernel_learned *learned, const struct p
 			 bool draining);
 
 /*
+ * Whether the slot of a phase lists the address, as the programs look it up: in what the outer maps
+ * have now, not in what this process has put there. -ENOENT: a table that the slot names is
+ * missing. May wait some RCU periods.
+ */
+int pg_slot_contains(const struct pg_kernel *kernel, const struct pg_phase_slot *slot,
+		     const struct pg_addr *addr, bool *ret_found,
+		     struct pg_error *err) PG_MUST_CHECK;
+
+/*
  * Empties all slots of sets and learned addresses, and all states, that are not in use: what a
  * process killed in the middle of something has left in pinned maps. After everything that is in
  * use was occupied. Returns how many there were.

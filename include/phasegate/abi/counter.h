@@ -13,7 +13,8 @@
 	X(CONNECT, "connects") \
 	X(SENDMSG, "sendmsgs") \
 	X(PACKET, "packets") \
-	X(INGRESS, "ingress")
+	X(INGRESS, "ingress") \
+	X(LINK, "links")
 
 enum pg_count {
 #define PG_X(symbol, name) PG_COUNT_##symbol,
@@ -24,9 +25,9 @@ enum pg_count {
 
 struct pg_counters {
 	__u64 verdict[PG_COUNT_COUNT][2]; /* [what][enum pg_verdict] */
-	__u64 reason[PG_REASON_COUNT];	  /* connects, sendmsgs and packets together */
+	__u64 reason[PG_REASON_COUNT];	  /* all of them together */
 	__u64 events_lost;		  /* events that did not fit into the ring */
 	__u64 flows_refused;		  /* UDP flows that did not fit into the table */
 	__u64 events_suppressed;	  /* denials beyond PG_EVENT_DENIED_PER_S */
 };
-PG_ASSERT_SIZE(struct pg_counters, 8 * (2 * 4 + PG_REASON_COUNT + 3));
+PG_ASSERT_SIZE(struct pg_counters, 8 * (2 * 5 + PG_REASON_COUNT + 3));

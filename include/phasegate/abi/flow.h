@@ -8,18 +8,28 @@
 
 #include "types.h"
 
+enum pg_flow_kind {
+	PG_FLOW_TUPLE = 0,
+	/* Of an inbound flow, without the local address: for connect and sendmsg hooks, which do
+	 * not know the source address yet. */
+	PG_FLOW_HINT = 1,
+	/* An outbound packet whose tuple cannot be read: only .remote is set; zero means any. */
+	PG_FLOW_HIDDEN = 2,
+	/* Of an inbound flow again, as seen on its way in by the guard of a veth: what comes in
+	 * only inside, made by the workload itself, has no such record. .netns is 0. */
+	PG_FLOW_LINK = 3,
+};
+
 struct pg_flow_key {
 	__u64 env_id;
-	__u64 netns; /* cookie; 0: the socket was made before the hooks were attached */
-	/* The Environment's end; all zero in the extra key of an inbound flow that connect and
-	 * sendmsg hooks use, which do not know the source address yet. With both ports zero as well
-	 * it is an outbound packet whose tuple cannot be read; then a zero remote means any. */
-	struct pg_addr local;
+	__u64 netns;	      /* cookie; 0: the socket was made before the hooks were attached */
+	struct pg_addr local; /* the Environment's end */
 	struct pg_addr remote;
 	__be16 local_port;
 	__be16 remote_port;
 	__u8 protocol;
-	__u8 reserved[3];
+	__u8 kind; /* enum pg_flow_kind */
+	__u8 reserved[2];
 };
 PG_ASSERT_SIZE(struct pg_flow_key, 56);
 
@@ -30,7 +40,8 @@ enum pg_direction {
 
 struct pg_flow {
 	__u64 seen;	 /* CLOCK_BOOTTIME in ns; refreshed at most once a second */
-	__u32 direction; /* enum pg_direction of the first packet */
+	__u16 direction; /* enum pg_direction of the first packet */
+	__u16 owner;	 /* index in pg_flow_counts: the Environment's state */
 	/*
 	 * Of an inbound flow: the state's generation (low bits) when a packet last came in. It may
 	 * be answered in that generation only: what came in before a switch, perhaps because of
@@ -39,6 +50,20 @@ struct pg_flow {
 	__u32 generation;
 };
 PG_ASSERT_SIZE(struct pg_flow, 16);
+
+/*
+ * How many flows there are of each Environment, by the index of its state, and at PG_FLOW_ALL of
+ * all. A flow is refused if its Environment has as many as there is room left: however many of them
+ * are flooded, each, the newest too, has room for as many as the greatest, and none can use up the
+ * table. Whoever inserts counts first, whoever deletes afterwards.
+ */
+struct pg_flow_count {
+	__u64 live;
+};
+PG_ASSERT_SIZE(struct pg_flow_count, 8);
+
+/* Index 0 is no Environment's. */
+#define PG_FLOW_ALL 0
 
 /* A flow that saw no packet for this long is forgotten (RFC 4787 REQ-5 asks for two minutes). */
 #define PG_FLOW_IDLE_NS (180ULL * 1000 * 1000 * 1000)
@@ -57,14 +82,16 @@ enum pg_mark_kind {
 	PG_MARK_LISTENER = 2, /* listens for .owner */
 	PG_MARK_RAW = 3,      /* a raw socket that an application made */
 	PG_MARK_DATAGRAM = 4, /* a UDP socket */
+	PG_MARK_AGENT = 5,    /* one of Phasegate's own, in a namespace of .owner's; only user space
+			       * sets it */
 };
 
 struct pg_mark {
 	__u32 kind; /* enum pg_mark_kind */
 	__be16 remote_port;
-	__u16 reserved;
-	__u64 owner; /* env_id, or where members are apart cgroup_id; 0: not known */
-	__u64 netns; /* cookie of RAW and DATAGRAM */
+	__u16 confirmed; /* of ACCEPTED: 1: the guard of a veth saw it being opened from outside */
+	__u64 owner;	 /* env_id, or where members are apart cgroup_id; 0: not known */
+	__u64 netns;	 /* cookie of RAW and DATAGRAM */
 	struct pg_addr remote;
 };
 PG_ASSERT_SIZE(struct pg_mark, 40);

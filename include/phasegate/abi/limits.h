@@ -28,7 +28,8 @@
 #define PG_HOST_ADDRESS_MAX 4096
 #define PG_HOST_PORT_MAX    1024
 
-/* UDP flows of all Environments; one without room is never inbound (flow.h). */
+/* UDP flows of all Environments, at most half of them of one; one without room is never inbound
+ * (flow.h). */
 #define PG_FLOW_MAX 65536
 
 /* Network namespaces with a listener; of others the hooks find out at the first query. */
@@ -44,3 +45,12 @@
  * need the rest.
  */
 #define PG_EVENT_DENIED_PER_S 1000
+/* Sources that are asked about in a second, of one Environment; the others are counted only. */
+#define PG_EVENT_SOURCE_PER_S 10
+
+/* Veths with a guard; one without room keeps none, which is an error. */
+#define PG_LINK_MAX	  4096
+/* Of all Environments together, the addresses that they route by; more is an error. */
+#define PG_LINK_HOP_MAX	  16384
+/* Solicited-node groups of own addresses; one without room is not reported by MLD. */
+#define PG_OWN_GROUPS_MAX PG_OWN_MAX

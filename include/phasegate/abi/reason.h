@@ -40,7 +40,9 @@ enum pg_verdict {
 	X(EXPIRED, 21, PG_DENY, "expired", "the learned address has expired") \
 	X(NOT_ALLOWED, 22, PG_DENY, "not-allowed", "the phase does not allow the destination") \
 	X(INGRESS, 23, PG_ALLOW, "ingress", "a packet that came in") \
-	X(MEMBER, 24, PG_ALLOW, "member", "an address of another member of the Environment")
+	X(MEMBER, 24, PG_ALLOW, "member", "an address of another member of the Environment") \
+	X(FRAME, 25, PG_DENY, "frame", \
+	  "at the veth: a packet socket's frame, or neither ARP, IPv4 nor IPv6")
 
 enum pg_reason {
 #define PG_X(symbol, value, verdict, name, text) PG_REASON_##symbol = value,
@@ -48,7 +50,7 @@ enum pg_reason {
 #undef PG_X
 };
 
-#define PG_REASON_COUNT 25
+#define PG_REASON_COUNT 26
 
 /* The verdict of a reason, as a bit mask, so that both sides derive it from the one list. */
 #define PG_X(symbol, value, verdict, name, text) | ((__u32)(verdict) << (value))

@@ -102,7 +102,14 @@ PG_ASSERT_SIZE(struct pg_learned, 8);
  * matters.
  */
 
-/* An address of the Environment's own network namespace; fed by user space from rtnetlink. */
+/*
+ * An address of the network namespaces that the host gave to the Environment; fed by user space
+ * from rtnetlink. The value is the cookie of the namespace that has it; 0: several have, or it is
+ * not known. Of an address of the host's own namespace alone, which no packet on a link has,
+ * PG_OWN_HOST is set besides.
+ */
+typedef __u64 pg_own_value;
+#define PG_OWN_HOST (1ULL << 63)
 struct pg_own_key {
 	__u64 env_id;
 	struct pg_addr addr;

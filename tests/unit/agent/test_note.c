@@ -23,9 +23,11 @@ static void check_round_trip(const struct pg_note *note)
 Test(note, round_trip)
 {
 	char members[] = "\"kind\":\"pid\",\"pid\":1\n", warnings[] = "{\"code\":\"x\"}";
+	char exposures[] = "{\"id\":\"vsock\"}";
 	struct pg_note note = {.digest = UINT64_MAX,
 			       .verifier = PG_VERIFIER_NEW,
 			       .members = members,
+			       .exposures = exposures,
 			       .warnings = warnings,
 			       .run_since = 9007199254740993,
 			       .frozen = true};
@@ -35,6 +37,19 @@ Test(note, round_trip)
 	check_round_trip(&note);
 	note.lease.then = PG_PHASE_VERIFIER;
 	check_round_trip(&note);
+}
+
+/* One of a version that did not look at members. */
+Test(note, without_exposures)
+{
+	pg_autonote struct pg_note read = {0};
+	struct pg_error err = {};
+
+	cr_assert_eq(pg_note_parse("{\"digest\":\"1\",\"verifier\":\"same\",\"members\":\"\","
+				   "\"warnings\":\"\"}",
+				   &read, &err),
+		     0, "%s", err.text);
+	cr_expect_str_eq(read.exposures, "");
 }
 
 Test(note, faults)

@@ -170,14 +170,28 @@ Test(client, verifies)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		static const char *const without[] = {"vsock", "mld"};
+		const struct phasegate_verify wanted = {"a:1", NULL, without, 2};
 		enum phasegate_verdict verdict = PHASEGATE_ENFORCED;
 
 		start(cases[i].reply);
-		cr_assert(phasegate_verify(client, "e", "a:1", NULL, &verdict, NULL, &error) == 0);
+		cr_assert(phasegate_verify(client, "e", &wanted, &verdict, NULL, &error) == 0);
 		stop();
 		cr_expect(verdict == cases[i].verdict);
-		cr_expect_str_eq(fake_agent_body(&fake), "{\"allowed\":\"a:1\"}");
+		cr_expect_str_eq(fake_agent_body(&fake),
+				 "{\"allowed\":\"a:1\",\"without\":[\"vsock\",\"mld\"]}");
 	}
+}
+
+Test(client, verifies_by_default)
+{
+	enum phasegate_verdict verdict = PHASEGATE_INCONCLUSIVE;
+
+	start(OK("{\"result\":\"enforced\"}"));
+	cr_assert(phasegate_verify(client, "e", NULL, &verdict, NULL, &error) == 0);
+	stop();
+	cr_expect(verdict == PHASEGATE_ENFORCED);
+	cr_expect_str_eq(fake_agent_body(&fake), "{}");
 }
 
 static bool count_event(void *userdata, const char *json, size_t size)

@@ -10,7 +10,10 @@
 static const char web[] =
 	"{\"Id\":\"" ID "\",\"Name\":\"/web\",\"State\":{\"Running\":true,\"Pid\":4242,"
 	"\"StartedAt\":\"2024-02-29T12:00:01.5Z\"},\"ResolvConfPath\":\"/d/resolv.conf\","
-	"\"HostsPath\":\"/d/hosts\",\"HostConfig\":{\"NetworkMode\":\"front\","
+	"\"HostsPath\":\"/d/hosts\",\"Mounts\":[{\"Source\":\"/run\",\"RW\":true},"
+	"{\"Source\":\"/etc\",\"RW\":false},{\"Source\":\"volume\"},{}],"
+	"\"HostConfig\":{\"NetworkMode\":\"front\","
+	"\"Runtime\":\"runsc\",\"Devices\":[{\"PathOnHost\":\"/dev/kvm\"},{},7],"
 	"\"Privileged\":true,\"Dns\":[\"192.0.2.53\",\"nonsense\"],"
 	"\"ExtraHosts\":[\"a.test:192.0.2.1\",\"b.test=fd00::1\",\"c.test:host-gateway\","
 	"\"bad name:192.0.2.1\",\"d.test\",\":192.0.2.1\",\"e.test:1.2.3\"]},\"Config\":{\"Env\":"
@@ -57,6 +60,13 @@ Test(find, everything_that_a_runtime_says)
 	cr_assert_str_eq(container.name, "web");
 	cr_assert(eq(int, container.pid, 4242));
 	cr_assert(container.privileged);
+	cr_assert_str_eq(container.executor, "runsc");
+	cr_assert(eq(sz, container.device_count, 1));
+	cr_assert_str_eq(container.devices[0], "/dev/kvm");
+	cr_assert(eq(sz, container.mount_count, 2));
+	cr_assert_str_eq(container.mounts[0].source, "/run");
+	cr_assert(not(container.mounts[0].read_only));
+	cr_assert(container.mounts[1].read_only);
 	cr_assert_str_eq(container.network_mode, "front");
 	cr_assert_str_eq(container.resolv_conf, "/d/resolv.conf");
 	cr_assert_str_eq(container.hosts, "/d/hosts");

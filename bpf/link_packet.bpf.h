@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What comes past the guard of a veth: who has sent it, and what can be read of it. */
+#pragma once
+
+#include "decide.bpf.h"
+#include "neighbour.bpf.h"
+#include "packet.bpf.h"
+#include "socket.bpf.h"
+
+#define PG_LINK_NETWORK 14 /* behind the Ethernet header */
+
+/* What has made a packet, as far as its socket tells. */
+enum pg_link_sender {
+	PG_LINK_NOBODY,	 /* no socket of its own: the kernel, or it was forwarded */
+	PG_LINK_CONTROL, /* a raw socket that no application made, the kernel's */
+	PG_LINK_SOCKET,	 /* an IP socket that is not raw */
+	PG_LINK_RAW,	 /* an application's raw socket */
+	PG_LINK_FRAMES,	 /* a packet socket, AF_XDP or whatever else */
+};
+
+/* What only the guard needs to know besides the facts and the packet. */
+struct pg_link_packet {
+	struct pg_packet packet;
+	enum pg_link_sender sender;
+	pg_station from, to;
+	bool is_public; /* the phase in force is */
+	bool arp;
+	bool fragment, later; /* a fragment, and not the first */
+	__u32 identification; /* of a fragment */
+	bool recorded;	      /* of a datagram: the hook of the cgroup has its tuple */
+};
+
+/*
+ * Where a run gathers facts. Not on the stack, where the verifier would follow each way by which
+ * they came about through the decision. No softirq interrupts a run, so no run another.
+ */
+struct pg_link_run {
+	struct pg_facts facts;
+	struct pg_link_packet packet;
+};
+PG_ASSERT_SIZE(struct pg_link_run, PG_LINK_RUN_BYTES);
+
+static __always_inline struct pg_link_run *pg_link_begin(void)
+{
+	const __u32 first = 0;
+	struct pg_link_run *run = bpf_map_lookup_elem(&pg_link_runs, &first);
+
+	if (run)
+		__builtin_memset(run, 0, sizeof(*run));
+	return run;
+}
+
+static __always_inline enum pg_link_sender pg_link_sender(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	if (!sk)
+		return PG_LINK_NOBODY;
+	if (sk->family != PG_AF_INET && sk->family != PG_AF_INET6)
+		return PG_LINK_FRAMES;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return PG_LINK_NOBODY;
+	if (sk->type == PG_SOCK_RAW)
+		return bpf_sk_storage_get(&pg_marks, sk, NULL, 0) ? PG_LINK_RAW : PG_LINK_CONTROL;
+	/* What a listener sends, the kernel sends for it. */
+	return sk->type == PG_SOCK_STREAM && sk->state == PG_TCP_LISTEN ? PG_LINK_NOBODY
+									: PG_LINK_SOCKET;
+}
+
+/*
+ * The kernel fragments behind the cgroup's hook, so here its fragments come past. The first one
+ * has the ports; of the others address and protocol are judged. Not what hides behind IPv6's header
+ * anything but what an entry opens.
+ */
+static __always_inline void pg_link_read_fragment(struct __sk_buff *skb, bool egress,
+						  struct pg_facts *facts,
+						  struct pg_link_packet *link)
+{
+	const __u32 network = link->packet.network;
+	__be16 words[4] = {};
+
+	if (facts->bits & PG_FACT_IPV6) {
+		/* Next header, reserved; offset and flags; identification. */
+		if (bpf_skb_load_bytes(skb, network + 40, words, 8) < 0)
+			return;
+		facts->protocol = bpf_ntohs(words[0]) >> 8;
+		link->later = words[1] & bpf_htons(0xfff8);
+		link->identification = (__u32)words[2] << 16 | words[3];
+		link->packet.transport = network + 48;
+	} else {
+		/* Identification; flags and offset. */
+		if (bpf_skb_load_bytes(skb, network + 4, words, 4) < 0)
+			return;
+		link->later = words[1] & bpf_htons(0x1fff);
+		link->identification = words[0];
+		link->packet.transport = network + 20;
+	}
+	if (!pg_protocol_opened(facts->protocol))
+		return;
+	link->fragment = true;
+	facts->defect = 0;
+	if (!link->later)
+		pg_read_transport(skb, egress, facts, &link->packet);
+}
+
+static __always_inline void pg_link_read(struct __sk_buff *skb, bool egress, struct pg_facts *facts,
+					 struct pg_link_packet *link)
+{
+	link->packet.network = PG_LINK_NETWORK;
+	bpf_skb_load_bytes(skb, 0, &link->to, PG_STATION_SIZE);
+	bpf_skb_load_bytes(skb, PG_STATION_SIZE, &link->from, PG_STATION_SIZE);
+	facts->bits = PG_FACT_PACKET | PG_FACT_LINK;
+	if (skb->vlan_present) {
+		facts->defect = PG_REASON_FRAME;
+		return;
+	}
+	if (skb->protocol == bpf_htons(PG_ETH_P_ARP)) {
+		link->arp = true;
+		if (!pg_read_arp(skb, facts, &link->packet, link->from))
+			facts->defect = PG_REASON_FRAME;
+		return;
+	}
+	if (skb->protocol != bpf_htons(PG_ETH_P_IP) && skb->protocol != bpf_htons(PG_ETH_P_IPV6)) {
+		facts->defect = PG_REASON_FRAME;
+		return;
+	}
+	pg_read_packet(skb, egress, facts, &link->packet);
+	if (facts->defect == PG_REASON_FRAGMENT)
+		pg_link_read_fragment(skb, egress, facts, link);
+}

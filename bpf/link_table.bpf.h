@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a veth's guard remembers (abi/link.h): who opened what the kernel answers, and who is there.
+ * Two CPUs that write one place may mix two records; both are of what came in, or of what may go.
+ */
+#pragma once
+
+#include "facts.h"
+#include "flow.bpf.h"
+#include "maps.bpf.h"
+#include "packet.bpf.h"
+#include "view.bpf.h"
+
+#define PG_FLOW_IDLE_S (PG_FLOW_IDLE_NS / 1000000000)
+
+static __always_inline __u32 pg_link_now(void)
+{
+	return bpf_ktime_get_boot_ns() / 1000000000;
+}
+
+static __always_inline __u32 pg_link_hash(const struct pg_addr *addr, __u32 hash)
+{
+	const __u32 odd = 0x9e3779b1;
+
+	hash = (hash ^ addr->word[0]) * odd;
+	hash = (hash ^ addr->word[1] ^ hash >> 15) * odd;
+	hash = (hash ^ addr->word[2] ^ hash >> 15) * odd;
+	hash = (hash ^ addr->word[3] ^ hash >> 15) * odd;
+	return hash ^ hash >> 16;
+}
+
+static __always_inline struct pg_link_flow *pg_link_place(struct pg_link_table *table,
+							  const struct pg_link_flow *key)
+{
+	const __u32 ports = (__u32)key->local_port << 16 | key->remote_port;
+	__u32 hash = pg_link_hash(&key->remote, ports ^ key->protocol);
+
+	if (key->protocol == IPPROTO_UDP) {
+		hash &= PG_LINK_DATAGRAMS - 1;
+		barrier_var(hash);
+		return &table->datagrams[hash & (PG_LINK_DATAGRAMS - 1)];
+	}
+	hash &= PG_LINK_STREAMS - 1;
+	barrier_var(hash);
+	return &table->streams[hash & (PG_LINK_STREAMS - 1)];
+}
+
+static __always_inline bool pg_link_is_same(const struct pg_link_flow *place,
+					    const struct pg_link_flow *key)
+{
+	return place->protocol == key->protocol && place->local_port == key->local_port &&
+	       place->remote_port == key->remote_port &&
+	       pg_addr_equal(&place->remote, &key->remote);
+}
+
+static __always_inline void pg_link_put(struct pg_link_flow *place, const struct pg_link_flow *key,
+					enum pg_direction direction)
+{
+	place->protocol = 0;
+	barrier();
+	place->remote = key->remote;
+	place->local_port = key->local_port;
+	place->remote_port = key->remote_port;
+	place->direction = direction;
+	place->generation = key->generation;
+	place->seen = pg_link_now();
+	barrier();
+	place->protocol = key->protocol;
+}
+
+/* Something came in. */
+static __always_inline void pg_link_record_inbound(struct pg_link_table *table,
+						   const struct pg_link_flow *key)
+{
+	struct pg_link_flow *place = pg_link_place(table, key);
+	const __u32 now = pg_link_now();
+
+	if (key->protocol == IPPROTO_UDP) {
+		/* What went out has the place, this or another: it may be an answer. */
+		if (place->protocol && place->direction == PG_FLOW_OUTBOUND &&
+		    now - place->seen < PG_FLOW_IDLE_S) {
+			if (place->seen != now)
+				place->seen = now;
+			return;
+		}
+		if (now < table->barred)
+			return;
+	}
+	if (pg_link_is_same(place, key) && place->direction == PG_FLOW_INBOUND &&
+	    place->generation == key->generation)
+		return;
+	pg_link_put(place, key, PG_FLOW_INBOUND);
+}
+
+/* A datagram goes out: unless something came in first, in this generation, no answer. */
+static __always_inline void pg_link_record_outbound(struct pg_link_table *table,
+						    const struct pg_link_flow *key)
+{
+	struct pg_link_flow *place = pg_link_place(table, key);
+	const __u32 now = pg_link_now();
+
+	if (!pg_link_is_same(place, key)) {
+		pg_link_put(place, key, PG_FLOW_OUTBOUND);
+		return;
+	}
+	if (place->direction == PG_FLOW_INBOUND && place->generation != key->generation)
+		place->direction = PG_FLOW_OUTBOUND;
+	if (place->seen != now)
+		place->seen = now;
+}
+
+/* One goes out that cannot be read. */
+static __always_inline void pg_link_bar(struct pg_link_table *table)
+{
+	const __u32 until = pg_link_now() + PG_FLOW_IDLE_S;
+
+	if (table->barred != until)
+		table->barred = until;
+}
+
+/* Whether it was opened from outside; all but TCP in this generation, as UDP flows (flow.h). */
+static __always_inline bool pg_link_is_inbound(struct pg_link_table *table,
+					       const struct pg_link_flow *key)
+{
+	struct pg_link_flow *place = pg_link_place(table, key);
+
+	return pg_link_is_same(place, key) && place->direction == PG_FLOW_INBOUND &&
+	       (key->protocol == IPPROTO_TCP || place->generation == key->generation);
+}
+
+/* 1 or 0 without a branch, both ways of which the verifier would follow to the end. */
+static __always_inline __u64 pg_is_zero(__u64 below_2_to_63)
+{
+	barrier_var(below_2_to_63);
+	return (below_2_to_63 - 1) >> 63;
+}
+
+static __always_inline struct pg_link_peer *pg_link_peer_place(struct pg_link_table *table,
+							       __u32 hash, __u32 way)
+{
+	__u32 index = (hash * PG_LINK_PEER_WAYS + way) & (PG_LINK_PEERS - 1);
+
+	barrier_var(index);
+	return &table->peers[index & (PG_LINK_PEERS - 1)];
+}
+
+#define PG_LINK_PEER_KNOWN (1ULL << 63)
+
+/* The station that the address was seen at, with PG_LINK_PEER_KNOWN; 0: it was not. */
+static __always_inline __u64 pg_link_peer_station(struct pg_link_table *table,
+						  const struct pg_addr *addr)
+{
+	const __u32 hash = pg_link_hash(addr, 0);
+	__u64 station = 0;
+
+#pragma unroll
+	for (__u32 way = 0; way < PG_LINK_PEER_WAYS; way++) {
+		const struct pg_link_peer *place = pg_link_peer_place(table, hash, way);
+		const __u64 same = pg_is_zero(pg_addr_difference(&place->addr, addr));
+
+		station |= (place->station | PG_LINK_PEER_KNOWN) & -same;
+	}
+	return station;
+}
+
+static __always_inline pg_station *pg_link_gateway_place(struct pg_link_table *table,
+							 const struct pg_addr *addr)
+{
+	__u32 index = pg_link_hash(addr, 0) & (PG_LINK_GATEWAYS - 1);
+
+	barrier_var(index);
+	return &table->gateways[index & (PG_LINK_GATEWAYS - 1)];
+}
+
+static __always_inline void pg_link_record_peer(struct pg_link_table *table,
+						const struct pg_header *header,
+						const struct pg_addr *addr, pg_station station)
+{
+	struct pg_own_key key = {.env_id = header->env_id, .addr = *addr};
+	const __u32 hash = pg_link_hash(addr, 0);
+	__u32 way = bpf_get_prandom_u32() % PG_LINK_PEER_WAYS;
+	struct pg_link_peer *place;
+	const __u8 *hop;
+
+	if (pg_link_peer_station(table, addr) == (station | PG_LINK_PEER_KNOWN))
+		return;
+	/* Where the host is, is known; a neighbour may say that it is there. */
+	hop = bpf_map_lookup_elem(&pg_link_hops, &key);
+	if (hop && *hop == PG_LINK_HOP_HOST)
+		return;
+		/* It may be there with another station. */
+#pragma unroll
+	for (__u32 i = 0; i < PG_LINK_PEER_WAYS; i++) {
+		place = pg_link_peer_place(table, hash, i);
+		way ^= (way ^ i) & -(__u32)pg_is_zero(pg_addr_difference(&place->addr, addr));
+	}
+	place = pg_link_peer_place(table, hash, way);
+	place->addr = *addr;
+	place->station = station;
+	if (hop)
+		*pg_link_gateway_place(table, addr) = station;
+}
+
+static __always_inline bool pg_link_is_gateway(const struct pg_link_table *table,
+					       pg_station station)
+{
+	__u64 found = 0;
+
+#pragma unroll
+	for (__u32 i = 0; i < PG_LINK_GATEWAYS; i++)
+		found |= pg_is_zero(table->gateways[i] ^ station);
+	return found;
+}
+
+static __always_inline struct pg_link_ack *pg_link_ack_place(struct pg_link_table *table,
+							     const struct pg_addr *remote,
+							     __be16 local_port, __be16 remote_port)
+{
+	__u32 index = pg_link_hash(remote, (__u32)local_port << 16 | remote_port);
+
+	index &= PG_LINK_ACKS - 1;
+	barrier_var(index);
+	return &table->acks[index & (PG_LINK_ACKS - 1)];
+}
+
+static __always_inline void pg_link_record_ack(struct pg_link_table *table,
+					       const struct pg_view *view,
+					       const struct pg_facts *facts, __u32 number)
+{
+	struct pg_link_ack *place =
+		pg_link_ack_place(table, &facts->remote, facts->local_port, facts->remote_port);
+
+	place->remote = facts->remote;
+	place->local_port = facts->local_port;
+	place->remote_port = facts->remote_port;
+	place->generation = (__u32)view->generation;
+	place->number = number;
+}
+
+/*
+ * Whether the connection that is being accepted was opened from outside: its SYN or the segment
+ * that completes it came in by a veth. A process with a packet socket could have made them inside.
+ */
+static __always_inline bool pg_link_confirms(const struct pg_header *header,
+					     const struct pg_mark *accepted, __be16 local_port,
+					     __u32 next)
+{
+	__u64 env_id = header->env_id;
+	struct pg_link_table *table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
+	struct pg_link_flow key = {.protocol = IPPROTO_TCP};
+	struct pg_link_ack *ack;
+	struct pg_view view;
+
+	if (!table)
+		return false;
+	key.remote = accepted->remote;
+	key.local_port = local_port;
+	key.remote_port = accepted->remote_port;
+	if (pg_link_is_inbound(table, &key))
+		return true;
+	ack = pg_link_ack_place(table, &key.remote, local_port, key.remote_port);
+	/* The whole tuple: whoever knows the hash finds another with the same. In this generation:
+	 * numbers repeat within minutes, and an older one is of a connection that went out. */
+	pg_view_read(&view, header);
+	return pg_addr_equal(&ack->remote, &key.remote) && ack->local_port == local_port &&
+	       ack->remote_port == key.remote_port && ack->number == next &&
+	       ack->generation == (__u32)view.generation;
+}
+
+static __always_inline void pg_link_key_fill(struct pg_link_flow *key, const struct pg_view *view,
+					     const struct pg_facts *facts)
+{
+	key->remote = facts->remote;
+	key->local_port = facts->local_port;
+	key->remote_port = facts->remote_port;
+	key->protocol = facts->protocol;
+	key->generation = (__u32)view->generation;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The veth guard: what leaves a network namespace without passing a hook of a cgroup (packet
+ * sockets, forwarding, what netfilter or tc rewrote, the kernel's own answers) is judged again at
+ * the veth's end outside of it, the host end. One link is one host end, in the network namespace of
+ * whoever attached the guard; two filters of tc (clsact) are on it:
+ *
+ *   from  at its ingress: judges what comes out of the Environment
+ *   to    at its egress: sees what goes in, so that answers to it can be told
+ *
+ * Order of user space: pg_own of the Environment, pg_link_tables, pg_links, then the filters; and
+ * the filters first when a link goes. A filter whose interface is not in pg_links drops everything.
+ */
+#pragma once
+
+#include "header.h"
+#include "types.h"
+
+/* The filters' place among those of tc, by which they are known to be ours. Lower priorities run
+ * first, and 1 is the lowest. */
+#define PG_LINK_PRIORITY 1
+#define PG_LINK_HANDLE	 0x5047
+
+/* X(symbol, program) */
+#define PG_LINK_HOOKS(X) \
+	X(FROM, pg_link_from) \
+	X(TO, pg_link_to)
+
+/* pg_link.flags */
+/* Somebody who is not of the Environment lives in the namespace too: what sockets of other cgroups
+ * send there is not judged. Without it everything that comes out is taken for the Environment's. */
+#define PG_LINK_SHARED	 (1U << 0)
+/* Outside public, ARP and neighbour solicitations only for the Environment's own addresses, allowed
+ * destinations, pg_link_hops, and who has sent something to the Environment. */
+#define PG_LINK_TARGETS	 (1U << 1)
+/* Outside public, frames only from .stations.own, and unicast only to the station that the
+ * destination has: the host end, its bridge, the one that pg_link_hops are seen at, or the one that
+ * the destination itself was seen at. */
+#define PG_LINK_STATIONS (1U << 2)
+
+/* A hardware address: its six octets as they stand in memory, and two of zero. */
+typedef __u64 pg_station;
+#define PG_STATION_SIZE 6
+
+struct pg_link_stations {
+	pg_station own;	   /* of the veth's end inside */
+	pg_station host;   /* of the host end */
+	pg_station bridge; /* of the bridge that it is a port of, or .host again */
+};
+PG_ASSERT_SIZE(struct pg_link_stations, 24);
+
+/*
+ * Value of pg_links (key: __u32 ifindex of the host end). The header is a copy of that of a member
+ * whose namespace the veth leads to, of the same Environment at least: phases and state are the
+ * Environment's. A write replaces it as a whole. Zero denies everything.
+ */
+struct pg_link {
+	struct pg_header header;
+	__u32 flags; /* PG_LINK_* */
+	__u32 reserved;
+	struct pg_link_stations stations;
+};
+PG_ASSERT_SIZE(struct pg_link, 232);
+
+/* pg_link_flow.protocol of a datagram of which fragments are to follow the first: the ports are its
+ * identification. That of IPv6's fragment header, which no other record has. */
+#define PG_LINK_FRAGMENTS 44
+
+/*
+ * Who opened it, of what the kernel answers without a socket of the Environment: SYN-ACKs, the last
+ * ACKs and resets, echo replies, ICMP errors. Each Environment has a table of its own with a fixed
+ * place for each tuple, so that nobody takes another's room; a newer one takes the place of an
+ * older one.
+ */
+struct pg_link_flow {
+	struct pg_addr remote;
+	__be16 local_port, remote_port; /* of an echo request: 0 and its identifier */
+	__u8 protocol;			/* 0: the place is empty */
+	__u8 direction;			/* enum pg_direction (abi/flow.h) of the first packet */
+	__u16 reserved;
+	/* The state's generation (low bits) when something last came in, see struct pg_flow. */
+	__u32 generation;
+	__u32 seen; /* CLOCK_BOOTTIME in seconds */
+};
+PG_ASSERT_SIZE(struct pg_link_flow, 32);
+
+/* Somebody who has sent something to the Environment, and the station of the frame. */
+struct pg_link_peer {
+	struct pg_addr addr; /* zero: the place is empty */
+	pg_station station;
+};
+PG_ASSERT_SIZE(struct pg_link_peer, 24);
+
+/*
+ * The last segment of TCP that acknowledged something and has this place. The one that completes a
+ * connection is there when the connection becomes one, however many SYNs came in since its own.
+ */
+struct pg_link_ack {
+	struct pg_addr remote;
+	__be16 local_port, remote_port;
+	__u32 number;
+	__u32 generation; /* of the state when it came in, low bits */
+};
+PG_ASSERT_SIZE(struct pg_link_ack, 28);
+
+/* Powers of two; the whole with the kernel's own part of a hash element in 8 KiB. */
+#define PG_LINK_STREAMS	  128
+#define PG_LINK_DATAGRAMS 32
+#define PG_LINK_PEERS	  64
+#define PG_LINK_ACKS	  32
+#define PG_LINK_GATEWAYS  4
+
+/* An address has so many places among the peers. */
+#define PG_LINK_PEER_WAYS 4
+
+/*
+ * Value of pg_link_tables (key: __u64 env_id), of all links of the Environment. Streams are TCP,
+ * and echo requests; they are recorded when the first packet comes in. Of datagrams outgoing ones
+ * are recorded too: as long as one that goes out has the place, none that comes in takes it.
+ */
+struct pg_link_table {
+	struct pg_link_flow streams[PG_LINK_STREAMS];
+	struct pg_link_flow datagrams[PG_LINK_DATAGRAMS];
+	struct pg_link_peer peers[PG_LINK_PEERS];
+	struct pg_link_ack acks[PG_LINK_ACKS];
+	pg_station gateways[PG_LINK_GATEWAYS]; /* of the peers that are in pg_link_hops */
+	/* CLOCK_BOOTTIME in seconds until which no datagram that comes in is recorded: what went
+	 * out could not be read, and what comes in may be its answer. */
+	__u32 barred;
+	__u32 reserved;
+};
+PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 64 * 24 + 32 * 28 + 4 * 8 + 8);
+
+/*
+ * pg_link_counts (key: __u64 env_id) has of each Environment with links a struct pg_counters of
+ * what was denied there, all links together; what passes is not counted.
+ *
+ * pg_link_hops (key: struct pg_own_key) has for PG_LINK_TARGETS the addresses that an Environment's
+ * namespaces route by, with one of PG_LINK_HOP_*.
+ */
+
+#define PG_LINK_HOP_ROUTER 1 /* at whatever station it is seen */
+#define PG_LINK_HOP_HOST   2 /* an address of the host end or its bridge, at no other station */
+
+/* Value of pg_link_runs: what a run of the programs gathers, of no meaning to others. */
+#define PG_LINK_RUN_BYTES 96

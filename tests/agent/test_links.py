@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the API says of the ways out of an Environment's network namespaces."""
+
+import subprocess
+import sys
+import time
+
+import cgroups
+import frames
+from agentcase import AgentTest
+from harness import main
+from lab import D4, Namespace
+from phasegate import NO_NETWORK, dying_with_us, started
+
+
+class Links(AgentTest):
+    def container(self):
+        """A process in a cgroup and a namespace of its own; returns the cgroup, and the latter."""
+        namespace = Namespace()
+        self.addCleanup(namespace.close)
+        return self.start(namespace), namespace
+
+    def start(self, namespace):
+        """In a cgroup of its own, which it returns, and in the namespace."""
+        cgroup = self.make_cgroup(self.name("box"))
+        process = self.start_there(cgroup, namespace, "sleep", "1000")
+        self.wait_for(lambda: process.pid in cgroups.processes(cgroups.path_of(cgroup)),
+                      "it does not come to its cgroup")
+        return cgroup
+
+    def start_there(self, cgroup, namespace, *words):
+        """In the namespace before it is in the cgroup: each that a member is in counts."""
+        script = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
+        process = subprocess.Popen(dying_with_us(*namespace.command(
+            "sh", "-c", script, cgroups.path_of(cgroup), *words)))
+        started.add(process.pid)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def attach(self, cgroup):
+        return self.create({"network_policy": NO_NETWORK}, members=[{"cgroup": cgroup}],
+                           attach=True)["name"]
+
+    def links(self, name):
+        return [(link["interface"], link["device"], link["guard"], link.get("reason"))
+                for link in self.daemon.show(name)["links"]]
+
+    def wait_for(self, condition, about):
+        deadline = time.monotonic() + 30
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, about)
+            time.sleep(0.02)
+
+    def unguarded(self, name):
+        reply = self.daemon.call("GET", f"/v1/events?environment={name}")
+        return [(event["device"], event["reason"]) for event in reply.body
+                if event["event"] == "link_unguarded"]
+
+    def send_frame(self, cgroup, namespace, interface, device):
+        """By a packet socket."""
+        self.lab.client.sysctl(**{f"ipv6__conf__{interface}__disable_ipv6": 1})
+        namespace.sysctl(**{f"ipv6__conf__{device}__disable_ipv6": 1})
+        self.lab.client.ip(f"link set {interface} up")
+        namespace.ip(f"link set {device} up")
+        sender = self.start_there(cgroup, namespace, sys.executable, frames.__file__, device,
+                                  "ff:ff:ff:ff:ff:ff", "192.0.2.77", "::1", "x", D4)
+        self.assertEqual(sender.wait(10), 0)
+
+    def test_guards(self):
+        self.assertTrue(self.daemon.call("GET", "/v1/capabilities")["guards"]["veth"])
+        cgroup, namespace = self.container()
+        self.lab.client.ip(f"link add boxed type veth peer name eth7 netns {namespace.path}")
+        self.addCleanup(subprocess.run, self.lab.client.command("ip", "link", "del", "boxed"))
+        name = self.attach(cgroup)
+        self.assertEqual(self.links(name), [("boxed", "eth7", "on", None)])
+        self.daemon.kill()
+        self.daemon.start()
+        self.wait_for(lambda: self.links(name) == [("boxed", "eth7", "on", None)], "no guard")
+        self.assertEqual(self.daemon.show(name)["counters"]["links"]["denied"], 0)
+        self.send_frame(cgroup, namespace, "boxed", "eth7")
+        self.assertEqual(self.daemon.show(name)["counters"]["links"]["denied"], 1)
+        # One that comes later, and one that cannot have a guard.
+        self.lab.client.ip(f"link add second type veth peer name eth8 netns {namespace.path}")
+        self.wait_for(lambda: len(self.links(name)) == 2, "the second link has no guard")
+        self.assertEqual(self.unguarded(name), [])
+        self.lab.client.ip(f"link add macv0 link eth0 netns {namespace.path} type macvlan",
+                           "link del second")
+        self.lab.client.ip(f"link add third type veth peer name eth9 netns {namespace.path}")
+        self.wait_for(lambda: self.unguarded(name) == [("macv0", "no-veth")], "no event")
+        self.assertIn((None, "macv0", "none", "no-veth"), self.links(name))
+
+    def test_the_hosts_network(self):
+        self.assertEqual(self.links(self.attach(self.start(self.lab.client))),
+                         [(None, None, "none", "host-network")])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "homes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <linux/nsfs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/vector.h"
+#include "host_internal.h"
+
+/* Of /proc/PID/status, up to the capabilities: one line of it, the groups, may be long. */
+#define STATUS_MAX (64UL * 1024)
+
+/* What is the same for all processes of one look. */
+struct look {
+	struct pg_scan *scan;
+	size_t member;
+	ino_t own_user;
+	struct stat own_root;
+	pid_t own_pid; /* 0: our children are the workload */
+	char *status;
+};
+
+void pg_scan_clear(struct pg_scan *scan)
+{
+	for (size_t i = 0; i < scan->count; i++)
+		pg_close_fd(&scan->items[i].fd);
+	free(scan->items);
+	*scan = (struct pg_scan){};
+}
+
+/* The number behind the name of a line; 0 if there is none. The name of the process, which it can
+ * choose, is one line: the kernel escapes it. */
+static uint64_t read_field(const char *status, const char *name, int base)
+{
+	const char *line = strstr(status, name);
+
+	return line ? strtoull(line + strlen(name), NULL, base) : 0;
+}
+
+static ino_t inode_of(pid_t pid, const char *what)
+{
+	struct stat status;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, what);
+	return stat(path, &status) ? 0 : status.st_ino;
+}
+
+static struct pg_scanned *find(const struct pg_scan *scan, ino_t inode)
+{
+	for (size_t i = 0; i < scan->count; i++)
+		if (scan->items[i].inode == inode)
+			return &scan->items[i];
+	return NULL;
+}
+
+static bool is_shortage(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
+/* *ret_scanned NULL: the process has gone meanwhile. */
+static int add(struct pg_scan *scan, pid_t pid, struct pg_scanned **ret_scanned)
+{
+	pg_autoclose int fd = -1, user_fd = -1;
+	struct stat status, owner = {};
+	char path[64];
+
+	*ret_scanned = NULL;
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &status))
+		return is_shortage(-errno) ? -errno : 0;
+	*ret_scanned = find(scan, status.st_ino);
+	if (*ret_scanned)
+		return 0;
+	user_fd = ioctl(fd, NS_GET_USERNS);
+	if (user_fd < 0 && is_shortage(-errno))
+		return -errno;
+	if (user_fd >= 0 && fstat(user_fd, &owner))
+		owner.st_ino = 0;
+	if (pg_vector_grow(&scan->items, scan->count, &scan->room, sizeof(*scan->items)))
+		return -ENOMEM;
+	*ret_scanned = &scan->items[scan->count++];
+	**ret_scanned = (struct pg_scanned){.inode = status.st_ino,
+					    .fd = PG_TAKE_FD(fd),
+					    .owner = owner.st_ino};
+	return 0;
+}
+
+static bool has_own_root(const struct look *look, pid_t pid)
+{
+	struct stat status;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/root/", (int)pid);
+	return stat(path, &status) || status.st_dev != look->own_root.st_dev ||
+	       status.st_ino != look->own_root.st_ino;
+}
+
+/*
+ * A capability that is in the bounding set can come back with a set-user-ID program. It counts in
+ * the namespaces that its process's user namespace owns, and those of the user namespaces below.
+ */
+static void judge(const struct look *look, struct pg_scanned *scanned, pid_t pid)
+{
+	const uint64_t bounding = read_field(look->status, "\nCapBnd:", 16);
+	const ino_t user = inode_of(pid, "ns/user");
+
+	if (!(bounding & 1ULL << CAP_NET_ADMIN) ||
+	    (user != scanned->owner && user != look->own_user))
+		return;
+	scanned->admin = true;
+	scanned->started |= has_own_root(look, pid);
+}
+
+static int look_at(const struct look *look, pid_t pid)
+{
+	const ino_t inode = inode_of(pid, "ns/net");
+	struct pg_scanned *scanned = inode ? find(look->scan, inode) : NULL;
+	pg_autoclose int dir = -1;
+	char path[32];
+	int error = 0;
+
+	if (scanned && scanned->started && scanned->members & 1ULL << look->member)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return is_shortage(-errno) ? -errno : 0;
+	if (pg_file_read_small_at(dir, "status", look->status, STATUS_MAX) < 0)
+		return 0;
+	/* Ours, which only looks from inside. */
+	if (look->own_pid && read_field(look->status, "\nPPid:", 10) == (uint64_t)look->own_pid)
+		return 0;
+	if (!scanned)
+		error = add(look->scan, pid, &scanned);
+	if (error || !scanned)
+		return error;
+	scanned->members |= 1ULL << look->member;
+	judge(look, scanned, pid);
+	return 0;
+}
+
+static int visit_cgroup(void *userdata, int cgroup_fd)
+{
+	const struct look *look = userdata;
+	pg_autofree pid_t *pids = NULL;
+	size_t count = 0;
+	int error = pg_cgroup_pids(cgroup_fd, &pids, &count, NULL);
+
+	if (error)
+		return pg_cgroup_is_gone(error) ? 0 : error;
+	for (size_t i = 0; i < count && !error; i++)
+		error = look_at(look, pids[i]);
+	return error;
+}
+
+int pg_scan_make(const struct pg_environment *environment, struct pg_scan *ret_scan,
+		 struct pg_error *err)
+{
+	pg_autofree char *status = malloc(STATUS_MAX);
+	struct look look = {
+		.scan = ret_scan,
+		.own_user = inode_of(getpid(), "ns/user"),
+		.own_pid = environment->record.kept ? getpid() : 0,
+		.status = status,
+	};
+	int error = 0;
+
+	*ret_scan = (struct pg_scan){};
+	if (!status)
+		return pg_fail(err, -ENOMEM, "not enough memory to look for processes");
+	if (!look.own_user || stat("/proc/self/root/", &look.own_root))
+		return pg_fail_errno(err, -errno, "looking at /proc/self");
+	for (size_t i = 0; i < pg_place_count(environment) && !error; i++) {
+		look.member = i;
+		if (environment->places[i].fd >= 0)
+			error = pg_cgroup_walk(environment->places[i].fd, visit_cgroup, &look);
+		error = pg_cgroup_is_gone(error) ? 0 : error;
+	}
+	return error ? pg_fail_errno(err, error, "looking for the processes of %s",
+				     environment->record.name)
+		     : 0;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses and routers, as the kernel lists them (rtnetlink(7)). */
+#include "devices.h"
+
+#include <errno.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <libmnl/libmnl.h>
+
+#include "base/netns.h"
+
+#define LIST_BUFFER 32768
+#define LIST_TRIES  10
+
+static int read_list(struct mnl_socket *socket, mnl_cb_t handle, void *userdata)
+{
+	pg_autofree char *buffer = malloc(LIST_BUFFER);
+	int error = 0;
+
+	if (!buffer)
+		return -ENOMEM;
+	/* The kernel answers within the send call, and goes on with each part that is read; what it
+	 * has begun is read to the end, so that the next list is the next one. */
+	for (;;) {
+		const ssize_t got = mnl_socket_recvfrom(socket, buffer, LIST_BUFFER);
+
+		if (got < 0)
+			return errno == EAGAIN ? error : -errno;
+		if (mnl_cb_run(buffer, (size_t)got, 0, 0, handle, userdata) < 0)
+			error = -errno;
+	}
+}
+
+/* Changes within a list make it incomplete, so it is asked for again; each call adds. */
+static int ask(struct mnl_socket *socket, uint16_t type, mnl_cb_t handle, void *userdata)
+{
+	char request[MNL_NLMSG_HDRLEN + MNL_ALIGN(sizeof(struct rtmsg))];
+	int error = -EINTR;
+
+	for (int i = 0; i < LIST_TRIES && error == -EINTR; i++) {
+		struct nlmsghdr *message = mnl_nlmsg_put_header(request);
+
+		message->nlmsg_type = type;
+		message->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+		mnl_nlmsg_put_extra_header(message, sizeof(struct rtmsg));
+		error = mnl_socket_sendto(socket, message, message->nlmsg_len) < 0
+				? -errno
+				: read_list(socket, handle, userdata);
+	}
+	return error;
+}
+
+struct table {
+	const struct nlattr *items[RTA_MAX + 1];
+	unsigned int max;
+};
+
+static int read_attribute(const struct nlattr *attribute, void *data)
+{
+	struct table *table = data;
+
+	if (mnl_attr_get_type(attribute) <= table->max)
+		table->items[mnl_attr_get_type(attribute)] = attribute;
+	return MNL_CB_OK;
+}
+
+static bool read_address(const void *data, size_t size, struct pg_addr *ret_addr)
+{
+	uint32_t v4;
+
+	if (size == 16)
+		*ret_addr = pg_addr_from_bytes(data);
+	else if (size == sizeof(v4))
+		*ret_addr = pg_addr_from_v4(*(const uint32_t *)memcpy(&v4, data, sizeof(v4)));
+	else
+		return false;
+	return true;
+}
+
+struct listing_addresses {
+	pg_device_address visit;
+	void *userdata;
+};
+
+static int take_address(const struct nlmsghdr *message, void *userdata)
+{
+	const struct listing_addresses *listing = userdata;
+	const struct ifaddrmsg *body = mnl_nlmsg_get_payload(message);
+	struct table table = {.max = IFA_MAX};
+	const struct nlattr *attribute;
+	struct pg_addr addr;
+
+	if (message->nlmsg_type != RTM_NEWADDR)
+		return MNL_CB_OK;
+	mnl_attr_parse(message, sizeof(*body), read_attribute, &table);
+	attribute = table.items[table.items[IFA_LOCAL] ? IFA_LOCAL : IFA_ADDRESS];
+	if (attribute && read_address(mnl_attr_get_payload(attribute),
+				      mnl_attr_get_payload_len(attribute), &addr))
+		listing->visit(listing->userdata, body->ifa_index, &addr);
+	return MNL_CB_OK;
+}
+
+int pg_devices_addresses(struct mnl_socket *socket, pg_device_address visit, void *userdata,
+			 struct pg_error *err)
+{
+	struct listing_addresses listing = {visit, userdata};
+	int error = ask(socket, RTM_GETADDR, take_address, &listing);
+
+	return error ? pg_fail_errno(err, error, "listing the host's addresses") : 0;
+}
+
+struct listing_routers {
+	pg_device_router visit;
+	void *userdata;
+};
+
+static void take_gateway(const struct listing_routers *listing, const struct nlattr *gateway,
+			 const struct nlattr *via)
+{
+	struct pg_addr addr;
+
+	if (gateway &&
+	    read_address(mnl_attr_get_payload(gateway), mnl_attr_get_payload_len(gateway), &addr))
+		listing->visit(listing->userdata, &addr);
+	/* Of another family: that, and the address. */
+	if (via && mnl_attr_get_payload_len(via) > sizeof(__kernel_sa_family_t) &&
+	    read_address((const char *)mnl_attr_get_payload(via) + sizeof(__kernel_sa_family_t),
+			 mnl_attr_get_payload_len(via) - sizeof(__kernel_sa_family_t), &addr))
+		listing->visit(listing->userdata, &addr);
+}
+
+static void take_hops(const struct listing_routers *listing, const struct nlattr *multipath)
+{
+	const char *at = mnl_attr_get_payload(multipath);
+	size_t left = mnl_attr_get_payload_len(multipath);
+
+	while (left >= sizeof(struct rtnexthop)) {
+		struct rtnexthop hop;
+		struct table table = {.max = RTA_MAX};
+
+		memcpy(&hop, at, sizeof(hop));
+		if (hop.rtnh_len < sizeof(hop) || hop.rtnh_len > left)
+			return;
+		mnl_attr_parse_payload(at + sizeof(hop), hop.rtnh_len - sizeof(hop), read_attribute,
+				       &table);
+		take_gateway(listing, table.items[RTA_GATEWAY], table.items[RTA_VIA]);
+		if ((size_t)RTNH_ALIGN(hop.rtnh_len) >= left)
+			return;
+		at += RTNH_ALIGN(hop.rtnh_len);
+		left -= RTNH_ALIGN(hop.rtnh_len);
+	}
+}
+
+static int take_route(const struct nlmsghdr *message, void *userdata)
+{
+	const struct listing_routers *listing = userdata;
+	const struct rtmsg *body = mnl_nlmsg_get_payload(message);
+	struct table table = {.max = RTA_MAX};
+
+	if (message->nlmsg_type != RTM_NEWROUTE || body->rtm_type != RTN_UNICAST)
+		return MNL_CB_OK;
+	mnl_attr_parse(message, sizeof(*body), read_attribute, &table);
+	take_gateway(listing, table.items[RTA_GATEWAY], table.items[RTA_VIA]);
+	if (table.items[RTA_MULTIPATH])
+		take_hops(listing, table.items[RTA_MULTIPATH]);
+	return MNL_CB_OK;
+}
+
+static int open_inside(int netns_fd, struct mnl_socket **ret_socket, struct pg_error *err)
+{
+	struct mnl_socket *socket;
+	int back, error = pg_netns_enter(netns_fd, &back, err);
+
+	if (error)
+		return error;
+	socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	error = socket ? 0 : -errno;
+	pg_netns_leave(&back);
+	*ret_socket = socket;
+	return error ? pg_fail_errno(err, error, "opening a route socket") : 0;
+}
+
+int pg_devices_routers(int netns_fd, pg_device_router visit, void *userdata, struct pg_error *err)
+{
+	struct listing_routers listing = {visit, userdata};
+	struct mnl_socket *socket;
+	int error = open_inside(netns_fd, &socket, err);
+
+	if (error)
+		return error;
+	error = ask(socket, RTM_GETROUTE, take_route, &listing);
+	mnl_socket_close(socket);
+	return error ? pg_fail_errno(err, error, "listing the routes of a network namespace") : 0;
+}

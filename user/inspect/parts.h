@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to user/inspect/: a process, and what each part looks at. */
+#pragma once
+
+#include "inspect.h"
+
+struct pg_process {
+	pid_t pid;
+	int proc_fd;			    /* /proc/PID */
+	char *status, *mountinfo, *cgroups; /* texts of /proc/PID */
+	uint64_t capabilities;		    /* that it has or may get */
+	unsigned int uid;		    /* effective */
+	bool own_user;			    /* in the user namespace of this process */
+	bool of_host;			    /* its root directory is the host's */
+};
+
+/* Texts in one line each. Pure functions. */
+bool pg_status_number(const char *status, const char *field, int base, uint64_t *ret_number);
+
+void pg_inspect_rights(struct pg_inspection *inspection, const struct pg_process *process);
+void pg_inspect_mounts(struct pg_inspection *inspection, const struct pg_process *process);
+void pg_inspect_devices(struct pg_inspection *inspection, const struct pg_process *process);
+void pg_inspect_descriptors(struct pg_inspection *inspection, const struct pg_process *process);
+
+/* A device by the name that the kernel has for it, "net/tun": what it would be. */
+bool pg_device_kind(const char *name, enum pg_exposure_id *ret_id);
+/* A line of devices.list allows it: "c 10:200 rwm". Pure function. */
+bool pg_devices_allow(const char *list, bool block, unsigned int major, unsigned int minor);
+
+/* Whether both name the same namespace; in doubt they do not. */
+bool pg_same_namespace(int proc_fd, const char *name, const char *other_process);
+
+/* Of a zombie nothing can be told. */
+bool pg_process_is_alive(const struct pg_process *process);
+
+/* By its name. */
+bool pg_is_runtime_socket(const char *path);
+
+/* Whether path is the directory or in it. */
+bool pg_path_is_within(const char *path, const char *directory);
