@@ -126,3 +126,6 @@ int send_frame(const char *device, const uint8_t *frame, size_t size);
 int index_of(const char *device);
 /* A device that has just been set up drops what comes before its queue is there. */
 int wait_up(const char *device);
+/* A frame with the token by a device that is up: packet sockets on it, or below it, are nobody's.
+ */
+int frame_by(const char *device, const struct attempt *attempt);

@@ -172,3 +172,15 @@ int send_frame(const char *device, const uint8_t *frame, size_t size)
 		return -errno;
 	return sent(sendto(fd, frame, size, 0, (struct sockaddr *)&to, sizeof(to)));
 }
+
+int frame_by(const char *device, const struct attempt *attempt)
+{
+	uint8_t frame[ROOM];
+	size_t head = put_ethernet(frame, attempt,
+				   is_v6(&attempt->target) ? ETHERTYPE_IPV6 : ETHERTYPE_IP);
+
+	return wait_up(device)
+		       ?: send_frame(device, frame,
+				     head + put_udp(frame + head, &attempt->own, &attempt->target,
+						    PORT, attempt->token));
+}

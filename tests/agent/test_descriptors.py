@@ -6,6 +6,7 @@ there are some again. PHASEGATE_EVERY=1 leaves out none."""
 import json
 import os
 import resource
+import time
 
 from agentcase import AgentTest
 from daemon import UnixConnection, directory_of, read_reply
@@ -35,10 +36,21 @@ class Descriptors(AgentTest):
         self.connection.request(method, target, None if body is None else json.dumps(body))
         return read_reply(self.connection, method, target)
 
+    def numbers(self):
+        """Descriptors in use, but for those of a look that the agent takes at this moment by
+        itself: what stays the same for some time."""
+        found, same = None, 0
+        while same < 5:
+            now = set(map(int, os.listdir(f"/proc/{self.daemon.process.pid}/fd")))
+            same = same + 1 if now == found else 0
+            found = now
+            time.sleep(0.002)
+        return found
+
     def limit(self, free):
         """So many descriptors more than are in use; None: enough."""
         pid = self.daemon.process.pid
-        used = set(map(int, os.listdir(f"/proc/{pid}/fd")))
+        used = self.numbers()
         _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         number = 0
         while free is not None and (free > 0 or number in used):
@@ -47,7 +59,7 @@ class Descriptors(AgentTest):
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (most if free is None else number, most))
 
     def used(self):
-        return len(os.listdir(f"/proc/{self.daemon.process.pid}/fd"))
+        return len(self.numbers())
 
     def until_it_works(self, operation, check, every=EVERY):
         """Does it with ever more descriptors; check is called after each that failed."""

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,6 +115,14 @@ void lab_open(struct lab *lab)
 	if (bpf_map_update_elem(bpf_map__fd(lab->skeleton->maps.pg_flow_bars), &env_id, &not_barred,
 				BPF_ANY))
 		fail("opening the table of flows");
+}
+
+unsigned int lab_device(void)
+{
+	if (system("ip link add pgtest0 type veth peer name pgtest1 && "
+		   "ip link set pgtest0 up && ip link set lo up"))
+		fail("making a device");
+	return if_nametoindex("pgtest0");
 }
 
 void lab_close(struct lab *lab)

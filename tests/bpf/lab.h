@@ -43,6 +43,8 @@ struct lab {
  */
 void lab_open(struct lab *lab);
 void lab_close(struct lab *lab);
+/* Makes a device other than lo in that namespace, both of them up, and returns its index. */
+unsigned int lab_device(void);
 
 /* Replaces the content of every set. */
 void lab_fill(struct lab *lab);

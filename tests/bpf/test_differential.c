@@ -6,7 +6,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +31,6 @@
 #define FLOWS_SIZE 256	/* cases with the same record of flows */
 #define PER_POLICY 32
 #define RECENT	   16 /* packets that may be answered */
-#define DEVICE	   "pgtest0"
 
 /* Who has sockets at these ports, at all addresses and of both families. */
 #define PLAIN_PORT  443
@@ -324,10 +322,7 @@ int main(void)
 	double start;
 
 	lab_open(&bench.lab);
-	if (system("ip link add " DEVICE " type veth peer name pgtest1 && "
-		   "ip link set " DEVICE " up && ip link set lo up"))
-		return EXIT_FAILURE;
-	bench.device = if_nametoindex(DEVICE);
+	bench.device = lab_device();
 	bench.rng.state = lab_seed();
 	make_addresses(&bench);
 	make_sockets(&bench);

@@ -5,7 +5,6 @@
  * be denied; never may anything else pass for one. PHASEGATE_TEST_CASES is the number of cases.
  */
 #include <errno.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +25,6 @@
 #define WORLD_SIZE 4096 /* cases with the same sets */
 #define SEEN_SIZE  512	/* cases with the same record of what came in */
 #define PER_POLICY 32
-#define DEVICE	   "pgtest0"
 #define RECENT	   16
 
 static const char *const own[] = {"10.0.0.1", "2001:db8::1"};
@@ -346,10 +344,7 @@ int main(void)
 	static struct bench bench;
 
 	lab_open(&bench.lab);
-	if (system("ip link add " DEVICE " type veth peer name pgtest1 && "
-		   "ip link set " DEVICE " up && ip link set lo up"))
-		return EXIT_FAILURE;
-	bench.device = if_nametoindex(DEVICE);
+	bench.device = lab_device();
 	bench.rng.state = lab_seed();
 	make_addresses(&bench);
 	try_all(&bench, lab_case_count(CASES));

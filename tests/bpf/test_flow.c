@@ -4,7 +4,6 @@
  * as inbound, whatever the packet looked like; what came in first may be answered in every phase.
  */
 #include <arpa/inet.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,6 @@
 #include "judge.skel.h"
 #include "lab.h"
 
-#define DEVICE	    "pgtest0"
 #define LOCAL_PORT  4000
 #define REMOTE_PORT 5000
 
@@ -440,10 +438,7 @@ int main(void)
 	static struct bench bench;
 
 	lab_open(&bench.lab);
-	if (system("ip link add " DEVICE " type veth peer name pgtest1 && "
-		   "ip link set " DEVICE " up && ip link set lo up"))
-		return EXIT_FAILURE;
-	bench.device = if_nametoindex(DEVICE);
+	bench.device = lab_device();
 	try_inbound(&bench);
 	for (enum form form = FORM_PLAIN; form <= FORM_ROUTING; form++)
 		for (size_t family = 0; family < 2; family++)

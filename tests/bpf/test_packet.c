@@ -6,7 +6,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,6 @@
 #define ETHERTYPE_IP6 0x86dd
 
 /* A device that is not loopback. */
-#define DEVICE "pgtest0"
 
 static const uint8_t next_headers[] = {0,  4,  6,   17,	 33,  41,  43,	44,  47,  50,  51, 58,
 				       59, 60, 132, 135, 136, 139, 140, 253, 254, 255, 1,  2};
@@ -259,10 +257,7 @@ int main(void)
 	static struct bench bench;
 
 	lab_open(&bench.lab);
-	if (system("ip link add " DEVICE " type veth peer name pgtest1 && "
-		   "ip link set " DEVICE " up && ip link set lo up"))
-		return EXIT_FAILURE;
-	bench.device = if_nametoindex(DEVICE);
+	bench.device = lab_device();
 	bench.rng.state = lab_seed();
 	make_sets(&bench);
 	make_own(&bench);

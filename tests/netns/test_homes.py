@@ -5,11 +5,13 @@ namespace has the address; a forged one never does, by whatever way."""
 
 import ipaddress
 import os
+import shutil
 import socket
 import struct
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from harness import main, token
 from keeper import isolate
@@ -67,13 +69,19 @@ class Homes(AdoptTest):
         self.addCleanup(os.rmdir, directory)
         return in_root(directory)
 
-    def ip_in(self, container, *lines):
-        subprocess.run(["nsenter", f"--net=/proc/{container('pid')}/ns/net", "ip", "-batch", "-"],
+    @staticmethod
+    def ip_of(pid, *lines):
+        subprocess.run(["nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-batch", "-"],
                        input="\n".join(lines) + "\n", text=True, check=True)
 
+    def ip_in(self, container, *lines):
+        self.ip_of(container("pid"), *lines)
+
     def join(self, container, addresses=(OWN4, OWN6)):
+        self.join_process(container("pid"), addresses)
+
+    def join_process(self, pid, addresses):
         """As a runtime does."""
-        pid = container("pid")
         self.lab.client.ip(f"link add home0 type veth peer name eth0 netns {pid}",
                            "link set home0 addrgenmode none", f"addr add {NET4}.1/24 dev home0",
                            f"addr add {NET6}1/64 dev home0 nodad",
@@ -83,7 +91,7 @@ class Homes(AdoptTest):
                         "net.ipv6.conf.eth0.accept_dad=0", "net.ipv6.conf.eth0.accept_ra=1",
                         "net.ipv6.conf.eth0.router_solicitations=0",
                         "net.ipv4.conf.eth0.promote_secondaries=1"], check=True)
-        self.ip_in(container, "link set lo up", *self.adding(*addresses), "link set eth0 up",
+        self.ip_of(pid, "link set lo up", *self.adding(*addresses), "link set eth0 up",
                    f"route add default via {NET4}.1", f"route add default via {NET6}1")
 
     @staticmethod
@@ -222,6 +230,46 @@ class Homes(AdoptTest):
             self.wait_for_address(third, source)
             self.assert_arrives(third, source)
         self.assertEqual(self.forge(third, "freebind", CLIENT6), "EPERM")
+
+    def test_runtime_that_takes_its_time(self):
+        """Its process has all capabilities, and the workload's root directory already. What becomes
+        of the namespace's interface meanwhile is not the workload's doing."""
+        directory = tempfile.mkdtemp(prefix="pgt-begin-")
+        self.addCleanup(shutil.rmtree, directory)
+        waits = (f"echo $$ > {directory}/new && mv {directory}/new {directory}/pid &&"
+                 f" until [ -e {directory}/begin ]; do sleep 0.01; done; exec \"$@\"")
+
+        def runtime():
+            self.wait_for(lambda: os.path.exists(f"{directory}/pid"), about="it does not start")
+            with open(f"{directory}/pid", encoding="utf-8") as file:
+                pid = int(file.read())
+            self.join_process(pid, (OWN4, OWN6))
+            guard = self.lab.client.command("tc", "filter", "show", "dev", "home0", "ingress")
+            self.wait_for(lambda: subprocess.run(guard, capture_output=True, check=True).stdout,
+                          about="no guard is put on")
+            self.ip_of(pid, "link set eth0 down", "link set eth0 address 02:00:00:00:77:02",
+                       "link set eth0 up", f"route add default via {NET4}.1")
+            # Longer than what is new is looked at again; that it takes long is the point.
+            time.sleep(1)
+            with open(f"{directory}/begin", "x", encoding="utf-8"):
+                pass
+
+        keeper = self.keeper()
+        self.create(keeper, self.cgroup, text=TEXT, phase="run")
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(runtime)
+            try:
+                container = self.container(*self.with_admin(), "sh", "-c", waits, "sh",
+                                           *WITHOUT_ADMIN)
+            finally:
+                done.result()
+        mark = token("begun")
+
+        def arrives():
+            self.forge(container, "plain", OWN4, mark)
+            return mark.encode() in b"".join(p.payload for p in self.fence())
+
+        self.wait_for(arrives, about="what it sends does not arrive")
 
     def test_addresses_of_its_own_making(self):
         """Of the link, and by a router's advertisement (SLAAC)."""

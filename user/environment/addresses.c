@@ -14,10 +14,8 @@
 #include <libmnl/libmnl.h>
 
 #include "base/vector.h"
+#include "devices.h"
 #include "net/prefix.h"
-
-/* What the kernel fills at most in one part of a dump (include/linux/netlink.h). */
-#define ADDRESSES_BUFFER 32768
 
 /* What else an address makes the host receive: packets to all of its network, and, of IPv6, to any
  * router of it. */
@@ -211,7 +209,7 @@ static int request_dump(struct pg_addresses *addresses, struct pg_error *err)
 /* Reads what is there; the socket does not block. */
 static int read_messages(struct pg_addresses *addresses, struct pg_error *err)
 {
-	pg_autofree char *buffer = malloc(ADDRESSES_BUFFER);
+	pg_autofree char *buffer = malloc(PG_NETLINK_DUMP_BYTES);
 	bool again = false;
 	ssize_t got;
 	int ran, error;
@@ -219,7 +217,7 @@ static int read_messages(struct pg_addresses *addresses, struct pg_error *err)
 	if (!buffer)
 		return pg_fail(err, -ENOMEM, "not enough memory to read addresses");
 	for (;;) {
-		got = mnl_socket_recvfrom(addresses->socket, buffer, ADDRESSES_BUFFER);
+		got = mnl_socket_recvfrom(addresses->socket, buffer, PG_NETLINK_DUMP_BYTES);
 		if (got < 0 && errno == ENOBUFS) {
 			error = doubt(addresses, err);
 			return error ? error : request_dump(addresses, err);

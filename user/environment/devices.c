@@ -11,10 +11,8 @@
 
 #include <phasegate/abi/link.h>
 
-/* What the kernel fills at most in one part of a dump (include/linux/netlink.h). */
-#define DEVICES_BUFFER 32768
 /* A hundred containers that start at once change some thousand times. */
-#define EVENTS_BUFFER  (4 * 1024 * 1024)
+#define EVENTS_BUFFER (4 * 1024 * 1024)
 
 int pg_devices_open(bool events, struct mnl_socket **ret_socket, struct pg_error *err)
 {
@@ -171,13 +169,13 @@ int pg_devices_read(struct mnl_socket *socket, pg_device_visit visit, void *user
 		    enum pg_devices_read *ret_how, struct pg_error *err)
 {
 	struct reading reading = {visit, userdata};
-	pg_autofree char *buffer = malloc(DEVICES_BUFFER);
+	pg_autofree char *buffer = malloc(PG_NETLINK_DUMP_BYTES);
 	bool ended = false, again = false;
 
 	if (!buffer)
 		return pg_fail(err, -ENOMEM, "not enough memory to read network interfaces");
 	for (;;) {
-		const ssize_t got = mnl_socket_recvfrom(socket, buffer, DEVICES_BUFFER);
+		const ssize_t got = mnl_socket_recvfrom(socket, buffer, PG_NETLINK_DUMP_BYTES);
 		int ran;
 
 		if (got < 0 && (errno == EAGAIN || errno == EINTR))

@@ -16,6 +16,9 @@ struct mnl_socket;
 
 #define PG_NSID_NONE (-1)
 
+/* What the kernel fills at most in one part of a dump (include/linux/netlink.h). */
+#define PG_NETLINK_DUMP_BYTES 32768
+
 /* Octets of a kind, as "veth". */
 #define PG_DEVICE_KIND 16
 

@@ -167,6 +167,7 @@ static void adjust_fixed(struct pg_home *home, bool fixed, bool for_good)
 	if (fixed && !home->fixed)
 		home->fixed_since = now;
 	home->fixed_for_good |= fixed && (for_good || now - home->fixed_since >= BEGIN_NS);
+	home->unfixed |= home->fixed && !fixed && !home->fixed_for_good;
 	home->fixed = fixed || home->fixed_for_good;
 }
 
@@ -293,6 +294,18 @@ static int guard_all(struct pg_environment *environment, enum pg_homes_look why,
 	return 0;
 }
 
+/* What a runtime has changed of its links while nobody knew that it was the runtime. */
+static void look_at_unfixed(struct pg_home *home)
+{
+	struct pg_error err = {};
+
+	if (!home->unfixed)
+		return;
+	home->unfixed = false;
+	if (home->guarded && pg_links_guard(home, &err))
+		pg_homes_warn(home->environment, "link_unguarded", &err);
+}
+
 /* One whose processes cannot be seen is looked at again later; others are not kept waiting. */
 static int take_all(struct pg_environment *environment, enum pg_homes_look why, bool *changed,
 		    struct pg_error *err)
@@ -327,8 +340,10 @@ static int renew(struct pg_environment *environment, enum pg_homes_look why, boo
 	if (error)
 		return error;
 	state->pending = false;
-	LIST_FOREACH (home, &environment->homes, link)
+	LIST_FOREACH (home, &environment->homes, link) {
 		pg_home_settle(home);
+		look_at_unfixed(home);
+	}
 	state->pause = changed ? 0 : state->pause;
 	return 0;
 }

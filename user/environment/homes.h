@@ -53,6 +53,7 @@ struct pg_home {
 	 * added, for good, but what the runtime names. */
 	bool fixed;
 	bool fixed_for_good;  /* it has been seen for longer than a runtime takes to begin */
+	bool unfixed;	      /* it was, and is not: its links are to be looked at again */
 	uint64_t fixed_since; /* CLOCK_MONOTONIC ns */
 	bool permanent;	      /* of the host's own: whoever comes first may be there */
 	/* Of the host's own: somebody has stayed there. A runtime passes through it. */
@@ -77,8 +78,9 @@ struct pg_homes_state {
 };
 
 /*
- * links.c. Called once for each home: before the phase is put in force where it is known by then,
- * else as soon as it is found. A failure fails the creation; later it is a warning.
+ * links.c. Called for each home: before the phase is put in force where it is known by then, else
+ * as soon as it is found; and once more if what was thought to be the workload's doing has turned
+ * out to be its runtime's. A failure fails the creation; later it is a warning.
  */
 int pg_links_guard(struct pg_home *home, struct pg_error *err) PG_MUST_CHECK;
 /* Before the home goes. keep: the guard stays for the next owner of the Environment. */

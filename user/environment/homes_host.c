@@ -32,6 +32,8 @@
 
 /* Whether a process stays where it is, or is gone for good, is still to be decided. */
 #define AGAIN_NS       (PG_NSEC_PER_SEC / 2)
+/* A runtime's process executes the workload's first program; what it has changed waits for that. */
+#define AGAIN_FIXED_NS (30 * PG_NSEC_PER_MSEC)
 #define AGAIN_EMPTY_NS (30 * PG_NSEC_PER_SEC)
 
 struct pg_homes {
@@ -130,7 +132,9 @@ static void plan_next(struct pg_environment *environment)
 		state->step *= state->more < FOLLOW_COUNT - FOLLOW_CLOSE ? 2 : 1;
 	}
 	LIST_FOREACH (home, &environment->homes, link) {
-		if ((!home->confirmed && home->members) || home->fixed != home->fixed_for_good)
+		if (home->fixed != home->fixed_for_good)
+			look_at(environment, now + AGAIN_FIXED_NS);
+		else if (!home->confirmed && home->members)
 			look_at(environment, now + AGAIN_NS);
 		else if (home->empty_since)
 			look_at(environment, now + AGAIN_EMPTY_NS);

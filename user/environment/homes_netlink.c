@@ -15,9 +15,8 @@
 #include <libmnl/libmnl.h>
 
 #include "base/cleanup.h"
+#include "devices.h"
 
-/* What the kernel fills at most in one part of a dump (include/linux/netlink.h). */
-#define BUFFER	      32768
 /* For what is said while this process does something else. */
 #define HEARD_BYTES   (1024 * 1024)
 /* Read in one call, so that others get their turn. */
@@ -166,7 +165,7 @@ static ssize_t read_one(struct pg_homes_netlink *netlink, void *buffer,
 		char bytes[256];
 	} control;
 	struct sockaddr_nl from = {};
-	struct iovec part = {buffer, BUFFER};
+	struct iovec part = {buffer, PG_NETLINK_DUMP_BYTES};
 	struct msghdr head = {.msg_name = &from,
 			      .msg_namelen = sizeof(from),
 			      .msg_iov = &part,
@@ -187,7 +186,7 @@ static ssize_t read_one(struct pg_homes_netlink *netlink, void *buffer,
 int pg_homes_netlink_read(struct pg_homes_netlink *netlink, const struct pg_homes_hears *hears,
 			  struct pg_error *err)
 {
-	pg_autofree void *buffer = malloc(BUFFER);
+	pg_autofree void *buffer = malloc(PG_NETLINK_DUMP_BYTES);
 
 	if (!buffer)
 		return pg_fail(err, -ENOMEM, "not enough memory to read addresses");
@@ -202,7 +201,7 @@ int pg_homes_netlink_read(struct pg_homes_netlink *netlink, const struct pg_home
 static int exchange(struct pg_homes_netlink *netlink, struct nlmsghdr *request, mnl_cb_t callback,
 		    void *userdata)
 {
-	pg_autofree char *buffer = malloc(BUFFER);
+	pg_autofree char *buffer = malloc(PG_NETLINK_DUMP_BYTES);
 	static uint32_t sequence;
 	ssize_t got;
 	int ran = MNL_CB_OK;
@@ -215,7 +214,7 @@ static int exchange(struct pg_homes_netlink *netlink, struct nlmsghdr *request, 
 	if (mnl_socket_sendto(netlink->asked, request, request->nlmsg_len) < 0)
 		return -errno;
 	while (ran == MNL_CB_OK) {
-		got = mnl_socket_recvfrom(netlink->asked, buffer, BUFFER);
+		got = mnl_socket_recvfrom(netlink->asked, buffer, PG_NETLINK_DUMP_BYTES);
 		if (got < 0)
 			return -errno;
 		ran = mnl_cb_run(buffer, (size_t)got, sequence,

@@ -11,12 +11,11 @@
 
 #include "base/netns.h"
 
-#define LIST_BUFFER 32768
-#define LIST_TRIES  10
+#define LIST_TRIES 10
 
 static int read_list(struct mnl_socket *socket, mnl_cb_t handle, void *userdata)
 {
-	pg_autofree char *buffer = malloc(LIST_BUFFER);
+	pg_autofree char *buffer = malloc(PG_NETLINK_DUMP_BYTES);
 	int error = 0;
 
 	if (!buffer)
@@ -24,7 +23,7 @@ static int read_list(struct mnl_socket *socket, mnl_cb_t handle, void *userdata)
 	/* The kernel answers within the send call, and goes on with each part that is read; what it
 	 * has begun is read to the end, so that the next list is the next one. */
 	for (;;) {
-		const ssize_t got = mnl_socket_recvfrom(socket, buffer, LIST_BUFFER);
+		const ssize_t got = mnl_socket_recvfrom(socket, buffer, PG_NETLINK_DUMP_BYTES);
 
 		if (got < 0)
 			return errno == EAGAIN ? error : -errno;

@@ -35,19 +35,6 @@ static int udp_to(const struct attempt *attempt, const union any *to)
 	return send_token(open_socket(to, SOCK_DGRAM, 0), attempt, to);
 }
 
-/* A frame with the token by a device: packet sockets on it, or below it, are nobody's. */
-static int frame_by(const char *device, const struct attempt *attempt)
-{
-	uint8_t frame[ROOM];
-	size_t head = put_ethernet(frame, attempt,
-				   is_v6(&attempt->target) ? ETHERTYPE_IPV6 : ETHERTYPE_IP);
-
-	return wait_up(device)
-		       ?: send_frame(device, frame,
-				     head + put_udp(frame + head, &attempt->own, &attempt->target,
-						    PORT, attempt->token));
-}
-
 /* The token in UDP of the kernel's, which goes to the target. */
 VECTOR(vxlan)
 {

@@ -8,18 +8,6 @@
 
 #define INDEX_MAX 64
 
-static int frame_by(const char *device, const struct attempt *attempt)
-{
-	uint8_t frame[ROOM];
-	size_t head = put_ethernet(frame, attempt,
-				   is_v6(&attempt->target) ? ETHERTYPE_IPV6 : ETHERTYPE_IP);
-
-	return wait_up(device)
-		       ?: send_frame(device, frame,
-				     head + put_udp(frame + head, &attempt->own, &attempt->target,
-						    PORT, attempt->token));
-}
-
 /* Inside, on every device of the host's that takes one. */
 VECTOR(host_macvlan)
 {
