@@ -32,7 +32,7 @@ static void fill_table(struct rng *rng, enum pg_table kind, struct model_table *
 		prefix->address =
 			lab_parse(v4 ? RNG_PICK(rng, universe4) : RNG_PICK(rng, universe6));
 		prefix->length = v4 ? 32 : 128;
-		if (!exact)
+		if (!rng_one_in(rng, 2))
 			prefix->length = v4 ? RNG_PICK(rng, lengths4) : RNG_PICK(rng, lengths6);
 		/* What covers everything hides the rest. */
 		if (prefix->length < 8 && !rng_one_in(rng, 4))
