@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Figures of the machine it runs on, as Markdown tables: what work costs under a policy compared
- * with none, how long a switch takes, what loading a policy costs, and what names cost.
- * scripts/bench makes the two network namespaces and runs it in the client's. It judges nothing: a
- * slow machine is no failure.
+ * Figures of the machine it runs on, as JSON lines: what work costs under a policy compared with
+ * none and with what else is in use, how long a switch takes, what loading a policy costs, and what
+ * names cost. scripts/bench makes the network namespaces, runs it in the client's, and renders the
+ * tables. It judges nothing: a slow machine is no failure.
  */
 #include "bench.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -18,7 +19,14 @@
 #include "names.h"
 
 static struct machine machine = {.plain_cgroup = -1};
-static struct confined policies[2];
+
+static const struct {
+	const char *name;
+	bench_table *run;
+} tables[] = {
+	{"fixed", table_fixed},	      {"loads", table_loads}, {"names", table_names},
+	{"switches", table_switches}, {"pairs", table_pairs}, {"veth", table_veth},
+};
 
 struct pg_policy *bench_parse(const char *document, uint64_t *ret_ns)
 {
@@ -59,11 +67,9 @@ void confined_destroy(struct confined *confined)
 	pg_policy_free(PG_TAKE_PTR(confined->policy));
 }
 
-/* Also after a failure, so that nothing stays. */
+/* After a failure scripts/bench ends the Environments. */
 static void clean_up(void)
 {
-	for (size_t i = 0; i < PG_ARRAY_SIZE(policies); i++)
-		confined_destroy(&policies[i]);
 	pg_host_free(PG_TAKE_PTR(machine.host));
 	pg_close_fd(&machine.plain_cgroup);
 	if (machine.plain_path[0])
@@ -75,13 +81,31 @@ static void warn(void *userdata, const char *code, const char *message)
 	fprintf(stderr, "bench: %s (%s)\n", message, code);
 }
 
+static void denied(void *userdata, struct pg_environment *environment, const struct pg_event *event)
+{
+	(void)userdata;
+	if (machine.denied)
+		machine.denied(machine.userdata, environment, event);
+}
+
+/* A thousand Environments have some descriptors each. */
+static void raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static void set_up(const struct bench_options *options)
 {
-	const struct pg_host_options host = {.warning = warn, .interrupt_fd = -1};
+	const struct pg_host_options host = {.warning = warn, .denied = denied, .interrupt_fd = -1};
 	const char *mount;
 	struct pg_error err = {0};
 
-	atexit(clean_up);
+	raise_descriptors();
 	if (pg_host_open(&host, &machine.host, &err) < 0)
 		fail("%s", err.text);
 	mount = pg_host_cgroup_mount(machine.host);
@@ -94,53 +118,52 @@ static void set_up(const struct bench_options *options)
 	worker_memory(options->entries / 2 < BENCH_SPREAD ? options->entries / 2 : BENCH_SPREAD);
 }
 
-static void report(FILE *out, const struct bench_options *options)
+/* name is in the list, or there is none. */
+static bool wanted(const char *name, const char *list)
 {
-	pg_autofree char *small = set_document(BENCH_SMALL);
-	pg_autofree char *large = set_document(options->entries);
+	const size_t length = strlen(name);
 
-	machine_describe(out);
-	table_fixed(out, options, &machine);
-	table_loads(out, options, &machine);
-	table_names(out, options, &machine);
-	policies[0] = confined_create(machine.host, small);
-	policies[1] = confined_create(machine.host, large);
-	table_switches(out, options, &machine, policies);
-	table_pairs(out, options, &machine, policies);
-	table_veth(out, options, &machine, &policies[0]);
+	if (!list)
+		return true;
+	for (; *list; list += strcspn(list, ","), list += *list == ',')
+		if (strcspn(list, ",") == length && !strncmp(list, name, length))
+			return true;
+	return false;
 }
 
-static void write_output(const char *path, const char *text)
+static void check_tables(const char *list)
 {
-	pg_autofclose FILE *file = fopen(path, "we");
+	for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
+		const int length = (int)strcspn(at, ",");
+		bool known = false;
 
-	if (!file || fputs(text, file) == EOF || fflush(file))
-		fail("writing %s: %s", path, strerror(errno));
+		for (size_t i = 0; i < PG_ARRAY_SIZE(tables); i++)
+			known |= (int)strlen(tables[i].name) == length &&
+				 !strncmp(at, tables[i].name, (size_t)length);
+		if (!known)
+			fail("there is no table of the name %.*s", length, at);
+	}
 }
 
 int main(int argc, char **argv)
 {
-	pg_autofree char *text = NULL;
 	struct bench_options options;
-	size_t size;
-	FILE *out;
 
 	if (argc == 5 && !strcmp(argv[1], "worker"))
 		return worker_main(argv);
 	if (argc == 6 && !strcmp(argv[1], "names"))
 		return names_client_main(argv);
 	options_parse(&options, argc, argv);
+	check_tables(options.only);
 	server_start(options.server);
 	nameserver_start(options.server);
 	set_up(&options);
-	out = open_memstream(&text, &size);
-	if (!out)
-		fail("not enough memory for the report");
-	report(out, &options);
-	if (fclose(out))
-		fail("not enough memory for the report");
-	fputs(text, stdout);
-	if (options.output)
-		write_output(options.output, text);
+	results_open(options.output);
+	machine_describe();
+	for (size_t i = 0; i < PG_ARRAY_SIZE(tables); i++)
+		if (wanted(tables[i].name, options.only))
+			tables[i].run(&options, &machine);
+	results_close();
+	clean_up();
 	return 0;
 }

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "environment/environment.h"
 
+#include "results.h"
 #include "support.h"
 
 #define BENCH_PORT	7400
@@ -23,7 +23,8 @@ struct bench_options {
 	const char *name;      /* of the cgroup without a policy */
 	const char *server;    /* the server's network namespace; the caller is in the client's */
 	const char *lists;     /* a directory of *cidr*.txt to load too, or NULL */
-	const char *output;    /* a file for the tables, besides standard output, or NULL */
+	const char *output;    /* a file for the results, or NULL for standard output */
+	const char *only;      /* names of tables, separated by commas, or NULL for all */
 	unsigned int entries;  /* of the large set */
 	unsigned int rounds;   /* of each workload */
 	unsigned int slice_ms; /* of one workload in one round */
@@ -34,9 +35,6 @@ struct bench_options {
 
 /* ---- stats.c: sorts in place */
 
-struct quartiles {
-	double low, median, high;
-};
 struct quartiles quartiles_of(double *values, size_t count);
 /* The value that a part (0.99) of the values do not exceed. values are sorted. */
 double percentile_of(const double *values, size_t count, double part);
@@ -99,13 +97,16 @@ void pin_last(void);
 void options_parse(struct bench_options *options, int argc, char **argv);
 
 /* ---- machine.c */
-void machine_describe(FILE *out);
+void machine_describe(void);
 
 /* ---- the tables */
 struct machine {
 	struct pg_host *host;
 	int plain_cgroup;
 	char plain_path[512];
+	/* Told of denials, if set. */
+	pg_denied denied;
+	void *userdata;
 };
 struct confined {
 	struct pg_policy *policy;
@@ -116,12 +117,5 @@ struct pg_policy *bench_parse(const char *document, uint64_t *ret_ns);
 struct confined confined_create(struct pg_host *host, const char *document);
 void confined_destroy(struct confined *confined);
 
-void table_pairs(FILE *out, const struct bench_options *options, struct machine *machine,
-		 struct confined confined[2]);
-void table_veth(FILE *out, const struct bench_options *options, struct machine *machine,
-		const struct confined *confined);
-void table_switches(FILE *out, const struct bench_options *options, struct machine *machine,
-		    struct confined confined[2]);
-void table_loads(FILE *out, const struct bench_options *options, struct machine *machine);
-void table_fixed(FILE *out, const struct bench_options *options, struct machine *machine);
-void table_names(FILE *out, const struct bench_options *options, struct machine *machine);
+typedef void bench_table(const struct bench_options *options, struct machine *machine);
+bench_table table_pairs, table_veth, table_switches, table_loads, table_fixed, table_names;

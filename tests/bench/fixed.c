@@ -68,15 +68,14 @@ static void detach(struct attached *attached)
 	rmdir(attached->path);
 }
 
-static void print_row(FILE *out, const char *name, double *took, size_t count)
+static void print_row(const char *name, double *took, size_t count)
 {
-	const struct quartiles quartiles = quartiles_of(took, count);
-
-	fprintf(out, "| %s | %.1f | %.1f | %.1f |\n", name, quartiles.median,
-		percentile_of(took, count, 0.99), took[count - 1]);
+	results_cell("fixed", name, "median", "us", quartiles_of(took, count));
+	results_value("fixed", name, "p99", "us", percentile_of(took, count, 0.99));
+	results_value("fixed", name, "worst", "us", took[count - 1]);
 }
 
-static void print_attaches(FILE *out, const char *name, double *took, size_t count,
+static void print_attaches(const char *name, double *took, size_t count,
 			   const struct machine *machine)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -85,31 +84,28 @@ static void print_attaches(FILE *out, const char *name, double *took, size_t cou
 		took[i] = attach_us(machine, "attach", &attached);
 		detach(&attached);
 	}
-	print_row(out, name, took, count);
+	print_row(name, took, count);
 }
 
-void table_fixed(FILE *out, const struct bench_options *options, struct machine *machine)
+void table_fixed(const struct bench_options *options, struct machine *machine)
 {
 	struct attached other;
+	char text[128];
 	pg_autofree double *took = calloc(options->attaches + BENCH_LOADS_MAX, sizeof(*took));
 
 	if (!took)
 		fail("not enough memory for the results");
-	fprintf(stderr, "bench: loading programs, attaching\n");
-	fprintf(out,
-		"## Start\n\nIn microseconds; attaching %u times, the others %u times.\n\n"
-		"| step | median | p99 | worst |\n|---|---|---|---|\n",
-		options->attaches, options->loads);
+	snprintf(text, sizeof(text), "Attaching %u times, the others %u times.", options->attaches,
+		 options->loads);
+	results_table("fixed", "Start", text);
 	for (size_t i = 0; i < options->loads; i++)
 		took[i] = probe_us();
-	print_row(out, "check that the host can enforce", took, options->loads);
+	print_row("check that the host can enforce", took, options->loads);
 	for (size_t i = 0; i < options->loads; i++)
 		took[i] = programs_us();
-	print_row(out, "load the programs (once a process)", took, options->loads);
-	print_attaches(out, "attach all hooks, first of the host", took, options->attaches,
-		       machine);
+	print_row("load the programs (once a process)", took, options->loads);
+	print_attaches("attach all hooks, first of the host", took, options->attaches, machine);
 	attach_us(machine, "other", &other);
-	print_attaches(out, "attach all hooks, beside another", took, options->attaches, machine);
+	print_attaches("attach all hooks, beside another", took, options->attaches, machine);
 	detach(&other);
-	fputc('\n', out);
 }

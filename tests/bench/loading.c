@@ -22,6 +22,10 @@ enum part {
 	PART_DESTROY,
 	PARTS,
 };
+static const char *const part_names[PARTS] = {
+	[PART_PARSE] = "parse",	    [PART_COMPILE] = "compile", [PART_FILL] = "fill",
+	[PART_CONFINE] = "confine", [PART_PROBE] = "probe",	[PART_DESTROY] = "destroy",
+};
 
 struct loads {
 	double ms[PARTS][BENCH_LOADS_MAX];
@@ -60,23 +64,21 @@ static void load_once(struct loads *loads, size_t number, const char *document,
 	loads->ms[PART_DESTROY][number] = milliseconds(pg_monotonic_ns() - started);
 }
 
-static void print_load(FILE *out, const char *name, const char *document,
-		       const struct bench_options *options, struct pg_host *host)
+static void print_load(const char *name, const char *document, const struct bench_options *options,
+		       struct pg_host *host)
 {
 	pg_autofree struct loads *loads = calloc(1, sizeof(*loads));
 
 	if (!loads)
 		fail("not enough memory for the results");
-	fprintf(stderr, "bench: loading %s\n", name);
 	for (size_t i = 0; i < options->loads; i++)
 		load_once(loads, i, document, host);
-	fprintf(out, "| %s | %zu | %zu |", name, loads->entries, loads->addresses);
-	for (size_t part = 0; part < PARTS; part++) {
-		const struct quartiles quartiles = quartiles_of(loads->ms[part], options->loads);
-
-		fprintf(out, " %.2f |", quartiles.median);
-	}
-	fprintf(out, " %.0f |\n", (double)loads->bytes / 1024);
+	results_value("loads", name, "entries", "", (double)loads->entries);
+	results_value("loads", name, "addresses", "", (double)loads->addresses);
+	for (size_t part = 0; part < PARTS; part++)
+		results_cell("loads", name, part_names[part], "ms",
+			     quartiles_of(loads->ms[part], options->loads));
+	results_value("loads", name, "kernel memory", "KiB", (double)loads->bytes / 1024);
 }
 
 /* One entry a line; comments begin with '#'. */
@@ -111,7 +113,7 @@ static int is_list(const struct dirent *file)
 	return strstr(file->d_name, "cidr") && end && !strcmp(end, ".txt");
 }
 
-static void print_lists(FILE *out, const struct bench_options *options, struct pg_host *host)
+static void print_lists(const struct bench_options *options, struct pg_host *host)
 {
 	struct dirent **files;
 	const int count = scandir(options->lists, &files, is_list, alphasort);
@@ -121,31 +123,29 @@ static void print_lists(FILE *out, const struct bench_options *options, struct p
 	for (int i = 0; i < count; i++) {
 		pg_autofree char *document = list_document(options->lists, files[i]->d_name);
 
-		print_load(out, files[i]->d_name, document, options, host);
+		print_load(files[i]->d_name, document, options, host);
 		free(files[i]);
 	}
 	free(files);
 }
 
-void table_loads(FILE *out, const struct bench_options *options, struct machine *machine)
+void table_loads(const struct bench_options *options, struct machine *machine)
 {
 	const size_t counts[] = {BENCH_SMALL, 10000, options->entries};
+	char text[160];
 
-	fprintf(out,
-		"## Loading a policy\n\nMedians of %u, in milliseconds. \"Confine\" is record,"
-		" cgroup, attach and pins; \"kernel\" is what the kernel counts for the tables"
-		" (of a trie without its inner nodes).\n\n"
-		"| policy | entries | addresses | parse | compile | fill | confine | probe |"
-		" destroy | kernel KiB |\n|---|---|---|---|---|---|---|---|---|---|\n",
-		options->loads);
+	snprintf(text, sizeof(text),
+		 "Medians of %u. \"Confine\" is record, cgroup, attach and pins; \"kernel memory\""
+		 " is what the kernel counts for the tables.",
+		 options->loads);
+	results_table("loads", "Loading a policy", text);
 	for (size_t i = 0; i < PG_ARRAY_SIZE(counts); i++) {
 		pg_autofree char *document = set_document(counts[i]);
 		char name[32];
 
 		snprintf(name, sizeof(name), "%zu mixed", counts[i]);
-		print_load(out, name, document, options, machine->host);
+		print_load(name, document, options, machine->host);
 	}
 	if (options->lists)
-		print_lists(out, options, machine->host);
-	fputc('\n', out);
+		print_lists(options, machine->host);
 }

@@ -24,10 +24,10 @@ static void cpu_model(char *model, size_t size)
 	}
 }
 
-void machine_describe(FILE *out)
+void machine_describe(void)
 {
 	const time_t now = time(NULL);
-	char model[256], date[32];
+	char model[256], date[32], text[512];
 	struct utsname system;
 	struct sysinfo info;
 	double load[1] = {0};
@@ -37,11 +37,13 @@ void machine_describe(FILE *out)
 	sysinfo(&info);
 	cpu_model(model, sizeof(model));
 	(void)!getloadavg(load, 1);
-	strftime(date, sizeof(date), "%Y-%m-%d %H:%M", gmtime_r(&now, &utc));
-	fprintf(out,
-		"# Phasegate: figures\n\n| machine | %ld x %s, %.1f GiB |\n|---|---|\n"
-		"| kernel | %s %s |\n| date | %s UTC |\n| load average at the start | %.2f |\n\n",
-		sysconf(_SC_NPROCESSORS_ONLN), model,
-		(double)info.totalram * info.mem_unit / (1 << 30), system.release, system.machine,
-		date, load[0]);
+	strftime(date, sizeof(date), "%Y-%m-%d %H:%M UTC", gmtime_r(&now, &utc));
+	snprintf(text, sizeof(text), "%ld x %s, %.1f GiB", sysconf(_SC_NPROCESSORS_ONLN), model,
+		 (double)info.totalram * info.mem_unit / (1 << 30));
+	results_machine("machine", text);
+	snprintf(text, sizeof(text), "%s %s", system.release, system.machine);
+	results_machine("kernel", text);
+	results_machine("date", date);
+	snprintf(text, sizeof(text), "%.2f", load[0]);
+	results_machine("load average at the start", text);
 }

@@ -6,7 +6,6 @@
 #include "names.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -170,15 +169,14 @@ static void run_round(struct names *names, size_t round, const struct bench_opti
 	}
 }
 
-static void print_added(FILE *out, const double *with, const double *without, size_t count)
+static void put_added(const char *row, const char *column, const double *with,
+		      const double *without, size_t count)
 {
 	double added[BENCH_ROUNDS];
-	struct quartiles quartiles;
 
 	for (size_t i = 0; i < count; i++)
 		added[i] = with[i] - without[i];
-	quartiles = quartiles_of(added, count);
-	fprintf(out, " %.1f (%.1f to %.1f) |", quartiles.median, quartiles.low, quartiles.high);
+	results_cell("names", row, column, "us", quartiles_of(added, count));
 }
 
 static double median_of(const double *values, size_t count)
@@ -189,67 +187,70 @@ static double median_of(const double *values, size_t count)
 	return quartiles_of(sorted, count).median;
 }
 
-static void print_lookups(FILE *out, const struct names *names, const struct bench_options *options)
+static void put_lookups(const struct names *names, const struct bench_options *options)
 {
-	fputs("One lookup after another, in microseconds: medians of the rounds' medians and p99."
-	      " \"Added\" is the difference from the same server asked directly over the same"
-	      " protocol, round by round, with quartiles.\n\n"
-	      "| lookup | median | p99 | added to the median | added to the p99 |\n"
-	      "|---|---|---|---|---|\n",
-	      out);
+	char text[512];
+
+	snprintf(
+		text, sizeof(text),
+		"Of %u rounds of %u ms, in turns. The policy is %d wildcards. One lookup after"
+		" another: medians of the rounds' medians and p99. \"Added\" is the difference from"
+		" the same server asked directly over the same protocol, round by round.",
+		options->rounds, (options->slice_ms + SLICE_PART - 1) / SLICE_PART, WILDCARDS);
+	results_table("names", "Names: one lookup after another", text);
 	for (size_t i = 0; i < NAMES_LOOKUPS; i++) {
+		const char *name = names_lookups[i].name;
 		const struct lookups *of = &names->lookups[i];
 		const struct lookups *direct = &names->lookups[names_direct(i)];
 
-		fprintf(out, "| %s | %.1f | %.1f |", names_lookups[i].name,
-			median_of(of->median, options->rounds),
-			median_of(of->p99, options->rounds));
-		if (of == direct) {
-			fputs(" | |\n", out);
+		results_value("names", name, "median", "us",
+			      median_of(of->median, options->rounds));
+		results_value("names", name, "p99", "us", median_of(of->p99, options->rounds));
+		if (of == direct)
 			continue;
-		}
-		print_added(out, of->median, direct->median, options->rounds);
-		print_added(out, of->p99, direct->p99, options->rounds);
-		fputc('\n', out);
+		put_added(name, "added to the median", of->median, direct->median, options->rounds);
+		put_added(name, "added to the p99", of->p99, direct->p99, options->rounds);
 	}
 }
 
-static void print_floods(FILE *out, struct names *names, const struct bench_options *options)
+static void put_floods(struct names *names, const struct bench_options *options)
 {
-	fprintf(out,
-		"\nQueries over UDP with %d under way at all times, by the clock, and by the"
-		" supervisor's CPU time: what one core of its own would answer. By the clock the"
-		" client and the server need their share of the machine, too.\n\n"
-		"| queries | 1,000/s by the clock | supervisor, us a query | 1,000/s of a core |\n"
-		"|---|---|---|---|\n",
-		NAMES_WINDOW);
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "Queries over UDP with %d under way at all times, by the clock, and by the"
+		 " supervisor's CPU time: what one core of its own would answer. By the clock the"
+		 " client and the server need their share of the machine, too.",
+		 NAMES_WINDOW);
+	results_table("names-queries", "Names: as many as possible", text);
 	for (size_t i = 0; i < NAMES_FLOODS; i++) {
+		const char *name = names_floods[i].name;
 		struct floods *of = &names->floods[i];
-		const struct quartiles rate = quartiles_of(of->rate, options->rounds);
 		struct quartiles cpu;
 
-		fprintf(out, "| %s | %.1f (%.1f-%.1f) |", names_floods[i].name, rate.median,
-			rate.low, rate.high);
-		if (!names_floods[i].confined) {
-			fputs(" | |\n", out);
+		results_cell("names-queries", name, "by the clock", "1,000/s",
+			     quartiles_of(of->rate, options->rounds));
+		if (!names_floods[i].confined)
 			continue;
-		}
 		cpu = quartiles_of(of->cpu_us, options->rounds);
-		fprintf(out, " %.1f (%.1f-%.1f) | %.1f |\n", cpu.median, cpu.low, cpu.high,
-			1e3 / cpu.median);
+		results_cell("names-queries", name, "supervisor, a query", "us", cpu);
+		results_value("names-queries", name, "of a core", "1,000/s", 1e3 / cpu.median);
 	}
 }
 
-static void print_connects(FILE *out, const struct names *names)
+static void put_connects(const struct names *names)
 {
-	fputs("\nConnecting to a fresh name's address the moment that it is known:", out);
-	for (size_t i = 0; i < NAMES_CONNECTS; i++)
-		fprintf(out, "%s %" PRIu64 " times over %s (%" PRIu64 " denied)", i ? "," : "",
-			names->connects[i], names_connects[i].name, names->denied[i]);
-	fputs(".\n\n", out);
+	results_table("names-connects", "Names: connecting at once",
+		      "Connecting to a fresh name's address the moment that it is known.");
+	for (size_t i = 0; i < NAMES_CONNECTS; i++) {
+		results_value("names-connects", names_connects[i].name, "connects", "",
+			      (double)names->connects[i]);
+		results_value("names-connects", names_connects[i].name, "denied", "",
+			      (double)names->denied[i]);
+	}
 }
 
-void table_names(FILE *out, const struct bench_options *options, struct machine *machine)
+void table_names(const struct bench_options *options, struct machine *machine)
 {
 	pg_autofree struct names *names = calloc(1, sizeof(*names));
 	struct confined confined = create(machine);
@@ -257,15 +258,10 @@ void table_names(FILE *out, const struct bench_options *options, struct machine 
 	if (!names)
 		fail("not enough memory for the results");
 	share();
-	fprintf(stderr, "bench: names\n");
 	for (size_t round = 0; round < options->rounds; round++)
 		run_round(names, round, options, machine, &confined);
-	fprintf(out,
-		"## Names\n\nOf %u rounds of %u ms, in turns. The policy is %d wildcards."
-		" ",
-		options->rounds, (options->slice_ms + SLICE_PART - 1) / SLICE_PART, WILDCARDS);
-	print_lookups(out, names, options);
-	print_floods(out, names, options);
-	print_connects(out, names);
+	put_lookups(names, options);
+	put_floods(names, options);
+	put_connects(names);
 	confined_destroy(&confined);
 }

@@ -12,7 +12,8 @@ static const char usage[] = "Usage: bench --server NAMESPACE --name CGROUP [OPTI
 			    "  --loads N      of each policy (default 3)\n"
 			    "  --attaches N   (default 100)\n"
 			    "  --lists DIR    load its *cidr*.txt too\n"
-			    "  --output FILE  write the tables there as well\n";
+			    "  --only TABLES  these alone, separated by commas\n"
+			    "  --output FILE  for the results\n";
 
 /* An option with a number or with a text. */
 struct row {
@@ -40,6 +41,7 @@ void options_parse(struct bench_options *options, int argc, char **argv)
 		{"--name", NULL, 0, &options->name},
 		{"--lists", NULL, 0, &options->lists},
 		{"--output", NULL, 0, &options->output},
+		{"--only", NULL, 0, &options->only},
 		{"--entries", &options->entries, 1000000, NULL},
 		{"--rounds", &options->rounds, BENCH_ROUNDS, NULL},
 		{"--slice", &options->slice_ms, 60000, NULL},

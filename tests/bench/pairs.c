@@ -43,70 +43,36 @@ static void measure(struct rounds *rounds, size_t workload, const struct bench_o
 	}
 }
 
-/* Of the pairs, above / below. */
-static void print_ratio(FILE *out, const double *above, const double *below, size_t count)
+static void put_ratio(const char *table, const char *row, const char *column, const double *above,
+		      const double *below, size_t count)
 {
 	double ratios[BENCH_ROUNDS];
-	struct quartiles quartiles;
 
 	for (size_t i = 0; i < count; i++)
 		ratios[i] = above[i] / below[i];
-	quartiles = quartiles_of(ratios, count);
-	fprintf(out, " %.3f (%.3f-%.3f) |", quartiles.median, quartiles.low, quartiles.high);
+	results_cell(table, row, column, "", quartiles_of(ratios, count));
 }
 
-static void print_rate(FILE *out, const struct workload *workload, const double *rates,
-		       size_t count)
+void table_pairs(const struct bench_options *options, struct machine *machine)
 {
-	double sorted[BENCH_ROUNDS];
-	struct quartiles quartiles;
-
-	for (size_t i = 0; i < count; i++)
-		sorted[i] = rates[i] / workload->scale;
-	quartiles = quartiles_of(sorted, count);
-	fprintf(out, " %.2f (%.2f-%.2f) |", quartiles.median, quartiles.low, quartiles.high);
-}
-
-void table_pairs(FILE *out, const struct bench_options *options, struct machine *machine,
-		 struct confined confined[2])
-{
-	pg_autofree struct rounds *rounds = calloc(workload_count, sizeof(*rounds));
+	static const char *const columns[] = {"none", "small", "large"};
+	pg_autofree struct rounds *rounds = calloc(1, sizeof(*rounds));
+	pg_autofree char *small = set_document(BENCH_SMALL);
+	pg_autofree char *large = set_document(options->entries);
+	struct confined confined[] = {
+		confined_create(machine->host, small),
+		confined_create(machine->host, large),
+	};
 
 	if (!rounds)
 		fail("not enough memory for the results");
+	results_table("ratios", "Rates, compared with no policy", "");
 	for (size_t i = 0; i < workload_count; i++) {
-		fprintf(stderr, "bench: %s\n", workloads[i].name);
-		measure(&rounds[i], i, options, machine, confined);
+		measure(rounds, i, options, machine, confined);
+		for (size_t variant = SMALL; variant < VARIANTS; variant++)
+			put_ratio("ratios", workloads[i].name, columns[variant],
+				  rounds->rate[variant], rounds->rate[NONE], options->rounds);
 	}
-	fprintf(out,
-		"## Work under a policy\n\nMedian (quartiles) of %u rounds of 3 x %u ms, in"
-		" turns.\n\n| work | unit | no policy | %d entries | %u entries |\n"
-		"|---|---|---|---|---|\n",
-		options->rounds, options->slice_ms, BENCH_SMALL, options->entries);
-	for (size_t i = 0; i < workload_count; i++) {
-		fprintf(out, "| %s | %s |", workloads[i].name, workloads[i].unit);
-		for (size_t variant = 0; variant < VARIANTS; variant++)
-			print_rate(out, &workloads[i], rounds[i].rate[variant], options->rounds);
-		fputc('\n', out);
-	}
-	fprintf(out,
-		"\nRatios of rates, round by round (1 is no loss). The last two columns are of the"
-		" client's CPU time per operation instead, which other processes disturb least; "
-		"they"
-		" are inverted to read alike.\n\n| work | %d / none | %u / none | %u / %d | CPU:"
-		" none / %u | CPU: %d / %u |\n|---|---|---|---|---|---|\n",
-		BENCH_SMALL, options->entries, options->entries, BENCH_SMALL, options->entries,
-		BENCH_SMALL, options->entries);
-	for (size_t i = 0; i < workload_count; i++) {
-		const struct rounds *of = &rounds[i];
-
-		fprintf(out, "| %s |", workloads[i].name);
-		print_ratio(out, of->rate[SMALL], of->rate[NONE], options->rounds);
-		print_ratio(out, of->rate[LARGE], of->rate[NONE], options->rounds);
-		print_ratio(out, of->rate[LARGE], of->rate[SMALL], options->rounds);
-		print_ratio(out, of->cpu[NONE], of->cpu[LARGE], options->rounds);
-		print_ratio(out, of->cpu[SMALL], of->cpu[LARGE], options->rounds);
-		fputc('\n', out);
-	}
-	fputc('\n', out);
+	confined_destroy(&confined[0]);
+	confined_destroy(&confined[1]);
 }

@@ -1,61 +1,123 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "results.h"
 
-#include "bench.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
-static void put_text(FILE *out, const char *name, const char *text)
+#include "base/cleanup.h"
+
+#include "support.h"
+
+static FILE *output;
+
+void results_open(const char *path)
 {
-	fprintf(out, "\"%s\":\"", name);
+	output = path ? fopen(path, "we") : stdout;
+	if (!output)
+		fail("writing %s: %s", path, strerror(errno));
+}
+
+void results_close(void)
+{
+	if (fflush(output) || ferror(output))
+		fail("writing the results failed");
+	if (output != stdout)
+		fclose(output);
+	output = NULL;
+}
+
+static void print_text(const char *name, const char *text)
+{
+	fprintf(output, "\"%s\":\"", name);
 	for (; *text; text++) {
-		const unsigned char c = (unsigned char)*text;
+		const unsigned char octet = (unsigned char)*text;
 
-		if (c == '"' || c == '\\')
-			fprintf(out, "\\%c", c);
-		else if (c < ' ')
-			fprintf(out, "\\u%04x", c);
+		if (octet == '"' || octet == '\\')
+			fprintf(output, "\\%c", octet);
+		else if (octet < ' ')
+			fprintf(output, "\\u%04x", octet);
 		else
-			fputc(c, out);
+			fputc(octet, output);
 	}
-	fputc('"', out);
+	fputc('"', output);
 }
 
-void result_table(FILE *out, const char *table, const char *title, const char *text)
+/* The object's texts, in pairs of name and value that end with NULL; it stays open. */
+static void begin(const char *const *texts)
 {
-	fputc('{', out);
-	put_text(out, "table", table);
-	fputc(',', out);
-	put_text(out, "title", title);
-	fputc(',', out);
-	put_text(out, "text", text);
-	fputs("}\n", out);
+	char separator = '{';
+
+	for (; *texts; texts += 2) {
+		fputc(separator, output);
+		print_text(texts[0], texts[1]);
+		separator = ',';
+	}
 }
 
-void result_put(FILE *out, const struct result *result)
+/* A run that is interrupted leaves whole lines. */
+static void end(void)
 {
-	fputc('{', out);
-	put_text(out, "table", result->table);
-	fputc(',', out);
-	put_text(out, "row", result->row);
-	fputc(',', out);
-	put_text(out, "column", result->column);
-	fputc(',', out);
-	put_text(out, "unit", result->unit);
-	fprintf(out, ",\"value\":%.9g", result->value);
-	if (result->low < result->high)
-		fprintf(out, ",\"low\":%.9g,\"high\":%.9g", result->low, result->high);
-	if (result->count)
-		fprintf(out, ",\"count\":%zu", result->count);
-	fputs("}\n", out);
+	fputs("}\n", output);
+	fflush(output);
 }
 
-void result_put_values(FILE *out, const struct result *result, double *values, size_t count)
+void results_machine(const char *what, const char *value)
 {
-	const struct quartiles quartiles = quartiles_of(values, count);
-	struct result whole = *result;
+	const char *const texts[] = {"machine", what, "value", value, NULL};
 
-	whole.low = quartiles.low;
-	whole.value = quartiles.median;
-	whole.high = quartiles.high;
-	whole.count = count;
-	result_put(out, &whole);
+	begin(texts);
+	end();
+}
+
+void results_table(const char *table, const char *title, const char *text)
+{
+	const char *const texts[] = {"table", table, "title", title, "text", text, NULL};
+
+	fprintf(stderr, "bench: %s\n", title);
+	begin(texts);
+	end();
+}
+
+static void print_number(const char *name, double value)
+{
+	/* JSON has neither infinities nor NaN. */
+	if (isfinite(value))
+		fprintf(output, ",\"%s\":%.9g", name, value);
+	else
+		fprintf(output, ",\"%s\":null", name);
+}
+
+void results_cell(const char *table, const char *row, const char *column, const char *unit,
+		  struct quartiles value)
+{
+	const char *const texts[] = {"table", table,  "row", row, "column",
+				     column,  "unit", unit,  NULL};
+
+	begin(texts);
+	print_number("low", value.low);
+	print_number("median", value.median);
+	print_number("high", value.high);
+	end();
+}
+
+void results_value(const char *table, const char *row, const char *column, const char *unit,
+		   double value)
+{
+	const char *const texts[] = {"table", table,  "row", row, "column",
+				     column,  "unit", unit,  NULL};
+
+	begin(texts);
+	print_number("median", value);
+	end();
+}
+
+void results_missing(const char *table, const char *row, const char *column, const char *why)
+{
+	const char *const texts[] = {"table", table,	 "row", row, "column",
+				     column,  "missing", why,	NULL};
+
+	begin(texts);
+	end();
 }

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The figures, one JSON object a line: what whole runs are merged from, and all tables are printed
- * from. {"table", "row", "column"} names a figure, the same in every run.
+ * What is measured, as JSON lines: report.py takes the median of whole runs, and renders tables
+ * and plots. Rows and columns appear in the order of their first cells.
  */
 #pragma once
 
 #include <stddef.h>
-#include <stdio.h>
 
-struct result {
-	const char *table, *row, *column;
-	const char *unit;	 /* "us", "ratio" and the like */
-	double low, value, high; /* quartiles and median; low and high alike: no spread is known */
-	size_t count;		 /* of what value is the median; 0: not a median */
+struct quartiles {
+	double low, median, high;
 };
 
-/* The heading of a table, before its figures: what was measured, in Markdown. */
-void result_table(FILE *out, const char *table, const char *title, const char *text);
-void result_put(FILE *out, const struct result *result);
-/* Median and quartiles of the values, which are sorted in place. */
-void result_put_values(FILE *out, const struct result *result, double *values, size_t count);
+/* To standard output, or to a file besides. */
+void results_open(const char *path);
+void results_close(void);
+
+/* Of the machine, as they are at the start. */
+void results_machine(const char *what, const char *value);
+/* Before its first cell; text is a paragraph of Markdown. */
+void results_table(const char *table, const char *title, const char *text);
+void results_cell(const char *table, const char *row, const char *column, const char *unit,
+		  struct quartiles value);
+void results_value(const char *table, const char *row, const char *column, const char *unit,
+		   double value);
+/* In place of a cell: what the machine lacks for it. */
+void results_missing(const char *table, const char *row, const char *column, const char *why);

@@ -33,10 +33,11 @@ static pid_t start_load(const struct machine *machine, struct pg_environment *en
 	return pid;
 }
 
-static void print_row(FILE *out, const struct bench_options *options, const struct machine *machine,
+static void print_row(const struct bench_options *options, const struct machine *machine,
 		      const struct confined *confined, size_t count, bool loaded)
 {
 	pg_autofree double *took = calloc(options->switches, sizeof(*took));
+	char name[48];
 	pid_t load = 0;
 
 	if (!took)
@@ -54,27 +55,28 @@ static void print_row(FILE *out, const struct bench_options *options, const stru
 		kill(load, SIGKILL);
 		waitpid(load, NULL, 0);
 	}
-	fprintf(out, "| %zu entries, %s | %.2f |", count, loaded ? "under UDP load" : "idle",
-		quartiles_of(took, options->switches).median);
-	fprintf(out, " %.2f | %.2f |\n", percentile_of(took, options->switches, 0.99),
-		took[options->switches - 1]);
+	snprintf(name, sizeof(name), "%zu entries, %s", count, loaded ? "under UDP load" : "idle");
+	results_cell("switches", name, "median", "us", quartiles_of(took, options->switches));
+	results_value("switches", name, "p99", "us", percentile_of(took, options->switches, 0.99));
+	results_value("switches", name, "worst", "us", took[options->switches - 1]);
 }
 
-void table_switches(FILE *out, const struct bench_options *options, struct machine *machine,
-		    struct confined confined[2])
+void table_switches(const struct bench_options *options, struct machine *machine)
 {
 	const size_t counts[] = {BENCH_SMALL, options->entries};
+	char text[160];
 
-	fprintf(stderr, "bench: switches\n");
-	fprintf(out,
-		"## Switch\n\nThe write that puts a phase in force, %u times between two"
-		" allowlists (to %d entries and back), in microseconds.\n\n| policy | median | p99 "
-		"|"
-		" worst |\n|---|---|---|---|\n",
-		options->switches, BENCH_SMALL);
+	snprintf(text, sizeof(text),
+		 "The write that puts a phase in force, %u times between two allowlists (to %d"
+		 " entries and back).",
+		 options->switches, BENCH_SMALL);
+	results_table("switches", "Switch", text);
 	for (size_t i = 0; i < PG_ARRAY_SIZE(counts); i++) {
-		print_row(out, options, machine, &confined[i], counts[i], false);
-		print_row(out, options, machine, &confined[i], counts[i], true);
+		pg_autofree char *document = set_document(counts[i]);
+		struct confined confined = confined_create(machine->host, document);
+
+		print_row(options, machine, &confined, counts[i], false);
+		print_row(options, machine, &confined, counts[i], true);
+		confined_destroy(&confined);
 	}
-	fputc('\n', out);
 }

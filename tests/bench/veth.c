@@ -73,11 +73,10 @@ static struct measurement measure(const struct guarded *guarded, size_t workload
 	return measured;
 }
 
-static void print_row(FILE *out, const struct guarded *guarded, size_t workload,
-		      const struct bench_options *options, const struct machine *machine)
+static void put_row(const struct guarded *guarded, size_t workload,
+		    const struct bench_options *options, const struct machine *machine)
 {
 	double rates[BENCH_ROUNDS], cpu[BENCH_ROUNDS];
-	struct quartiles of_rates, of_cpu;
 
 	for (size_t round = 0; round < options->rounds; round++) {
 		struct measurement measured[2];
@@ -90,21 +89,21 @@ static void print_row(FILE *out, const struct guarded *guarded, size_t workload,
 		rates[round] = measured[true].rate / measured[false].rate;
 		cpu[round] = measured[false].cpu_ns / measured[true].cpu_ns;
 	}
-	of_rates = quartiles_of(rates, options->rounds);
-	of_cpu = quartiles_of(cpu, options->rounds);
-	fprintf(out, "| %s | %.3f (%.3f-%.3f) | %.3f (%.3f-%.3f) |\n", workloads[workload].name,
-		of_rates.median, of_rates.low, of_rates.high, of_cpu.median, of_cpu.low,
-		of_cpu.high);
+	results_cell("guard", workloads[workload].name, "rate", "",
+		     quartiles_of(rates, options->rounds));
+	results_cell("guard", workloads[workload].name, "CPU", "",
+		     quartiles_of(cpu, options->rounds));
 }
 
-void table_veth(FILE *out, const struct bench_options *options, struct machine *machine,
-		const struct confined *confined)
+void table_veth(const struct bench_options *options, struct machine *machine)
 {
+	pg_autofree char *document = set_document(BENCH_SMALL);
+	struct confined confined = confined_create(machine->host, document);
 	pg_autoclose int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	pg_autoclose int server = open(options->server, O_RDONLY | O_CLOEXEC);
 	const struct guarded guarded = {
 		.kernel = pg_host_kernel(machine->host),
-		.environment = confined->environment,
+		.environment = confined.environment,
 		.here = here,
 		.server = server,
 	};
@@ -117,16 +116,8 @@ void table_veth(FILE *out, const struct bench_options *options, struct machine *
 	    pg_own_add(guarded.kernel, pg_environment_id(guarded.environment), &client, 0, &err) <
 		    0)
 		fail("preparing the guard of the veth: %s", err.text);
-	fprintf(out,
-		"## The guard of a veth\n\nRatios to no policy and no guard, round by round (1 is "
-		"no"
-		" loss), of rates and of the client's CPU time.\n\n| work | %d entries, guard / "
-		"none"
-		" | CPU: none / guard |\n|---|---|---|\n",
-		BENCH_SMALL);
-	for (size_t i = 0; i < workload_count; i++) {
-		fprintf(stderr, "bench: with the guard, %s\n", workloads[i].name);
-		print_row(out, &guarded, i, options, machine);
-	}
-	fputc('\n', out);
+	results_table("guard", "The guard of a veth", "");
+	for (size_t i = 0; i < workload_count; i++)
+		put_row(&guarded, i, options, machine);
+	confined_destroy(&confined);
 }
