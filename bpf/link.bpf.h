@@ -66,8 +66,9 @@ static __always_inline bool pg_link_check_stations(const struct pg_link *link,
 		return true;
 	if (!table)
 		return false;
-	return pg_link_peer_station(table, destination) == (packet->to | PG_LINK_PEER_KNOWN) ||
-	       pg_link_is_gateway(table, packet->to);
+	return pg_link_is_gateway(table, packet->to) ||
+	       (pg_link_is_near(&link->stations, destination) &&
+		pg_link_peer_station(table, destination) == (packet->to | PG_LINK_PEER_KNOWN));
 }
 
 /* The target's hardware address: the kernel's questions have none, its replies the station that

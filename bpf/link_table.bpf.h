@@ -212,6 +212,27 @@ static __always_inline bool pg_link_is_gateway(const struct pg_link_table *table
 	return found;
 }
 
+/* Whether no router is needed for it. What is farther away may be said to be anywhere: whoever
+ * sends a frame in its name is not believed. */
+static __always_inline bool pg_link_is_near(const struct pg_link_stations *stations,
+					    const struct pg_addr *addr)
+{
+	__u64 found = (addr->word[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000);
+
+#pragma unroll
+	for (__u32 i = 0; i < PG_LINK_NETWORKS; i++) {
+		const struct pg_link_network *network = &stations->networks[i];
+		__u32 difference = 0;
+
+#pragma unroll
+		for (__u32 word = 0; word < 4; word++)
+			difference |= (addr->word[word] & network->mask.word[word]) ^
+				      network->addr.word[word];
+		found |= pg_is_zero(difference | (__u64)(i >= stations->network_count) << 32);
+	}
+	return found;
+}
+
 static __always_inline struct pg_link_ack *pg_link_ack_place(struct pg_link_table *table,
 							     const struct pg_addr *remote,
 							     __be16 local_port, __be16 remote_port)

@@ -131,63 +131,20 @@ static void end_doubt(struct pg_addresses *addresses)
 		drop(addresses, &addresses->doubted[--addresses->doubted_count]);
 }
 
-static int read_attribute(const struct nlattr *attribute, void *data)
-{
-	const struct nlattr **table = data;
-
-	if (mnl_attr_type_valid(attribute, IFA_MAX) > 0)
-		table[mnl_attr_get_type(attribute)] = attribute;
-	return MNL_CB_OK;
-}
-
-/* False: there is none of the family. */
-static bool read_address(const struct nlattr *attribute, unsigned char family,
-			 struct pg_addr *ret_addr)
-{
-	if (attribute && family == AF_INET && mnl_attr_get_payload_len(attribute) == 4)
-		*ret_addr = pg_addr_from_v4(mnl_attr_get_u32(attribute));
-	else if (attribute && family == AF_INET6 && mnl_attr_get_payload_len(attribute) == 16)
-		*ret_addr = pg_addr_from_bytes(mnl_attr_get_payload(attribute));
-	else
-		return false;
-	return true;
-}
-
-static void read_network(const struct ifaddrmsg *body, const struct nlattr *const *attributes,
-			 const struct pg_addr *own, struct network *ret_network)
-{
-	struct pg_addr addr = *own;
-
-	/* With a peer it is the peer's network. */
-	(void)!read_address(attributes[IFA_ADDRESS], body->ifa_family, &addr);
-	*ret_network = (struct network){.prefix = pg_prefix_from_addr(&addr)};
-	if (body->ifa_prefixlen < ret_network->prefix.length)
-		ret_network->prefix.length = body->ifa_prefixlen;
-	pg_prefix_mask(&ret_network->prefix);
-	(void)!read_address(attributes[IFA_BROADCAST], body->ifa_family, &ret_network->broadcast);
-}
-
 static int handle_message(const struct nlmsghdr *message, void *userdata)
 {
-	const struct ifaddrmsg *body = mnl_nlmsg_get_payload(message);
-	const struct nlattr *attributes[IFA_MAX + 1] = {};
-	struct network network;
-	struct pg_addr addr;
+	struct pg_addresses *addresses = userdata;
+	struct pg_device_address address;
 
-	if (message->nlmsg_type != RTM_NEWADDR && message->nlmsg_type != RTM_DELADDR)
-		return MNL_CB_OK;
-	mnl_attr_parse(message, sizeof(*body), read_attribute, attributes);
-	/* IFA_LOCAL is the own end of a point-to-point link, where IFA_ADDRESS is the peer's. */
-	if (!read_address(attributes[attributes[IFA_LOCAL] ? IFA_LOCAL : IFA_ADDRESS],
-			  body->ifa_family, &addr))
+	if ((message->nlmsg_type != RTM_NEWADDR && message->nlmsg_type != RTM_DELADDR) ||
+	    !pg_device_address_read(message, &address))
 		return MNL_CB_OK;
 	if (message->nlmsg_type == RTM_DELADDR) {
-		drop(userdata, &addr);
-		((struct pg_addresses *)userdata)->dropped = true;
+		drop(addresses, &address.addr);
+		addresses->dropped = true;
 		return MNL_CB_OK;
 	}
-	read_network(body, attributes, &addr, &network);
-	add(userdata, &addr, &network);
+	add(addresses, &address.addr, &(struct network){address.network, address.broadcast});
 	return MNL_CB_OK;
 }
 

@@ -10,9 +10,10 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "net/addr.h"
+#include "net/prefix.h"
 
 struct mnl_socket;
+struct nlmsghdr;
 
 #define PG_NSID_NONE (-1)
 
@@ -55,14 +56,27 @@ int pg_devices_ask_one(struct mnl_socket *socket, unsigned int ifindex,
 /* All of another namespace. */
 int pg_devices_ask_all(struct mnl_socket *socket, int nsid, struct pg_error *err) PG_MUST_CHECK;
 
+struct pg_device_address {
+	unsigned int ifindex;
+	struct pg_addr addr;
+	struct pg_prefix network; /* of the peer, if there is one */
+	struct pg_addr broadcast; /* unspecified: none was given */
+};
+/* What a message about an address says; false: nothing of use. */
+bool pg_device_address_read(const struct nlmsghdr *message, struct pg_device_address *ret_address);
+
 /* Addresses of this namespace, of each interface. */
-typedef void (*pg_device_address)(void *userdata, unsigned int ifindex, const struct pg_addr *addr);
-int pg_devices_addresses(struct mnl_socket *socket, pg_device_address visit, void *userdata,
+typedef void (*pg_device_address_visit)(void *userdata, const struct pg_device_address *address);
+int pg_devices_addresses(struct mnl_socket *socket, pg_device_address_visit visit, void *userdata,
 			 struct pg_error *err) PG_MUST_CHECK;
-/* Routers in the routes of another namespace. */
-typedef void (*pg_device_router)(void *userdata, const struct pg_addr *addr);
-int pg_devices_routers(int netns_fd, pg_device_router visit, void *userdata,
-		       struct pg_error *err) PG_MUST_CHECK;
+/* The routes of another namespace: routers, and networks that none is needed for. */
+struct pg_device_routes {
+	void (*router)(void *userdata, const struct pg_addr *addr);
+	void (*network)(void *userdata, const struct pg_prefix *network);
+	void *userdata;
+};
+int pg_devices_routes(int netns_fd, const struct pg_device_routes *visits,
+		      struct pg_error *err) PG_MUST_CHECK;
 
 enum pg_devices_read {
 	PG_DEVICES_READ,  /* all that was there */

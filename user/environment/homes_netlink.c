@@ -85,29 +85,6 @@ void pg_homes_netlink_close(struct pg_homes_netlink *netlink)
 	*netlink = (struct pg_homes_netlink){};
 }
 
-/* What a message says of an address; false: none. */
-static bool read_address(const struct nlmsghdr *message, unsigned int *ret_ifindex,
-			 struct pg_addr *ret_addr)
-{
-	const struct ifaddrmsg *body = mnl_nlmsg_get_payload(message);
-	const struct nlattr *attribute, *own = NULL;
-	const uint16_t size = body->ifa_family == AF_INET ? 4 : 16;
-
-	if (body->ifa_family != AF_INET && body->ifa_family != AF_INET6)
-		return false;
-	/* IFA_LOCAL is the own end of a point-to-point link, where IFA_ADDRESS is the peer's. */
-	mnl_attr_for_each (attribute, message, sizeof(*body))
-		if (mnl_attr_get_type(attribute) == IFA_LOCAL ||
-		    (mnl_attr_get_type(attribute) == IFA_ADDRESS && !own))
-			own = attribute;
-	if (!own || mnl_attr_get_payload_len(own) != size)
-		return false;
-	*ret_ifindex = body->ifa_index;
-	*ret_addr = size == 4 ? pg_addr_from_v4(mnl_attr_get_u32(own))
-			      : pg_addr_from_bytes(mnl_attr_get_payload(own));
-	return true;
-}
-
 static int read_nsid(const struct nlmsghdr *message)
 {
 	const struct nlattr *attribute;
@@ -122,14 +99,13 @@ static int read_nsid(const struct nlmsghdr *message)
 /* nsid -1: of this process's own namespace, whose addresses are heard elsewhere. */
 static void hear(const struct nlmsghdr *message, int nsid, const struct pg_homes_hears *hears)
 {
-	unsigned int ifindex;
-	struct pg_addr addr;
+	struct pg_device_address address;
 
 	switch (message->nlmsg_type) {
 	case RTM_NEWADDR:
 	case RTM_DELADDR:
-		if (nsid >= 0 && read_address(message, &ifindex, &addr))
-			hears->address(hears->userdata, nsid, ifindex, &addr,
+		if (nsid >= 0 && pg_device_address_read(message, &address))
+			hears->address(hears->userdata, nsid, address.ifindex, &address.addr,
 				       message->nlmsg_type == RTM_NEWADDR);
 		break;
 	case RTM_NEWNSID:
@@ -308,12 +284,11 @@ struct listing {
 static int take_address(const struct nlmsghdr *message, void *userdata)
 {
 	struct listing *listing = userdata;
-	unsigned int ifindex;
-	struct pg_addr addr;
+	struct pg_device_address address;
 
 	if (message->nlmsg_type == RTM_NEWADDR && !listing->error &&
-	    read_address(message, &ifindex, &addr))
-		listing->error = listing->visit(listing->userdata, ifindex, &addr);
+	    pg_device_address_read(message, &address))
+		listing->error = listing->visit(listing->userdata, address.ifindex, &address.addr);
 	return MNL_CB_OK;
 }
 

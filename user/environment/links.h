@@ -125,6 +125,10 @@ struct pg_hops {
 	size_t count;
 	size_t hosts; /* so many at the beginning are the host's */
 	bool known;   /* with those of IPv4 */
+	/* What it needs no router for. */
+	struct pg_prefix networks[PG_LINK_NETWORKS];
+	size_t network_count;
+	bool routed; /* its routes have said so, too */
 };
 struct pg_links {
 	struct pg_who who;
@@ -151,6 +155,9 @@ bool pg_home_has_other(const struct pg_home *home);
 /* links_hops.c: *hops is what is known so far. */
 int pg_home_read_hops(const struct pg_home *home, const struct pg_who *who, struct pg_hops *hops,
 		      struct pg_error *err) PG_MUST_CHECK;
+void pg_veth_set_networks(struct pg_veth *veth, const struct pg_hops *hops);
+/* Of an Environment that has been adopted: the networks that its last owner has set. */
+void pg_hops_recall(struct pg_hops *hops, const struct pg_link_stations *stations);
 
 /* links_record.c */
 #define PG_LINKS_FILE "links"

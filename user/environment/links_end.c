@@ -178,8 +178,12 @@ int pg_links_recall(struct pg_environment *environment, struct pg_error *err)
 			continue;
 		veth->shared = link.flags & PG_LINK_SHARED;
 		veth->targets = link.flags & PG_LINK_TARGETS;
-		if (link.flags & PG_LINK_STATIONS)
-			veth->stations.own = link.stations.own;
+		if (!(link.flags & PG_LINK_STATIONS))
+			continue;
+		veth->stations.own = link.stations.own;
+		veth->stations.network_count = link.stations.network_count;
+		memcpy(veth->stations.networks, link.stations.networks,
+		       sizeof(veth->stations.networks));
 	}
 	return error;
 }

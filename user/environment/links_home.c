@@ -158,15 +158,17 @@ static int look_at_hops(const struct pg_home *home, struct pg_links *links, stru
 
 /* A list that could not be had (the namespace is about to go) has none of them; and what is known
  * by now goes to all. */
-static int guard_listed(struct pg_home *home, const struct pg_who *who, struct pg_error *err)
+static int guard_listed(struct pg_home *home, const struct pg_links *links, struct pg_error *err)
 {
 	struct pg_link_watch *watch = home->environment->host->links;
 	struct pg_veth *veth;
 	int error = 0;
 
 	PG_VETH_FOREACH (watch, i, veth)
-		if (!error && veth->nsid == home->nsid)
-			error = pg_veth_guard(home, veth, who, err);
+		if (!error && veth->nsid == home->nsid) {
+			pg_veth_set_networks(veth, &links->hops);
+			error = pg_veth_guard(home, veth, &links->who, err);
+		}
 	return error;
 }
 
@@ -208,6 +210,7 @@ static void recall(const struct pg_home *home, struct pg_links *links)
 			continue;
 		links->who.shared |= veth->shared;
 		links->who.targets |= veth->targets;
+		pg_hops_recall(&links->hops, &veth->stations);
 	}
 	links->hops.known = links->who.targets;
 }
@@ -225,7 +228,7 @@ static int look_at_home(struct pg_home *home, struct pg_links *links, struct pg_
 		error = pg_home_look_who(home, &links->who, err);
 	if (!error)
 		error = look_at_hops(home, links, err);
-	return error ? error : guard_listed(home, &links->who, err);
+	return error ? error : guard_listed(home, links, err);
 }
 
 int pg_links_look(struct pg_home *home, struct pg_error *err)

@@ -78,30 +78,54 @@ static bool read_address(const void *data, size_t size, struct pg_addr *ret_addr
 	return true;
 }
 
+static bool read_attribute_address(const struct nlattr *attribute, struct pg_addr *ret_addr)
+{
+	return attribute && read_address(mnl_attr_get_payload(attribute),
+					 mnl_attr_get_payload_len(attribute), ret_addr);
+}
+
+bool pg_device_address_read(const struct nlmsghdr *message, struct pg_device_address *ret_address)
+{
+	const struct ifaddrmsg *body = mnl_nlmsg_get_payload(message);
+	struct pg_device_address address = {};
+	struct table table = {.max = IFA_MAX};
+	struct pg_addr network;
+
+	if (mnl_nlmsg_get_payload_len(message) < sizeof(*body))
+		return false;
+	mnl_attr_parse(message, sizeof(*body), read_attribute, &table);
+	/* IFA_LOCAL is the own end of a point-to-point link, where IFA_ADDRESS is the peer's. */
+	if (!read_attribute_address(table.items[table.items[IFA_LOCAL] ? IFA_LOCAL : IFA_ADDRESS],
+				    &address.addr))
+		return false;
+	network = address.addr;
+	(void)!read_attribute_address(table.items[IFA_ADDRESS], &network);
+	address.network = pg_prefix_from_addr(&network);
+	if (body->ifa_prefixlen < address.network.length)
+		address.network.length = body->ifa_prefixlen;
+	pg_prefix_mask(&address.network);
+	(void)!read_attribute_address(table.items[IFA_BROADCAST], &address.broadcast);
+	address.ifindex = body->ifa_index;
+	*ret_address = address;
+	return true;
+}
+
 struct listing_addresses {
-	pg_device_address visit;
+	pg_device_address_visit visit;
 	void *userdata;
 };
 
 static int take_address(const struct nlmsghdr *message, void *userdata)
 {
 	const struct listing_addresses *listing = userdata;
-	const struct ifaddrmsg *body = mnl_nlmsg_get_payload(message);
-	struct table table = {.max = IFA_MAX};
-	const struct nlattr *attribute;
-	struct pg_addr addr;
+	struct pg_device_address address;
 
-	if (message->nlmsg_type != RTM_NEWADDR)
-		return MNL_CB_OK;
-	mnl_attr_parse(message, sizeof(*body), read_attribute, &table);
-	attribute = table.items[table.items[IFA_LOCAL] ? IFA_LOCAL : IFA_ADDRESS];
-	if (attribute && read_address(mnl_attr_get_payload(attribute),
-				      mnl_attr_get_payload_len(attribute), &addr))
-		listing->visit(listing->userdata, body->ifa_index, &addr);
+	if (message->nlmsg_type == RTM_NEWADDR && pg_device_address_read(message, &address))
+		listing->visit(listing->userdata, &address);
 	return MNL_CB_OK;
 }
 
-int pg_devices_addresses(struct mnl_socket *socket, pg_device_address visit, void *userdata,
+int pg_devices_addresses(struct mnl_socket *socket, pg_device_address_visit visit, void *userdata,
 			 struct pg_error *err)
 {
 	struct listing_addresses listing = {visit, userdata};
@@ -110,27 +134,21 @@ int pg_devices_addresses(struct mnl_socket *socket, pg_device_address visit, voi
 	return error ? pg_fail_errno(err, error, "listing the host's addresses") : 0;
 }
 
-struct listing_routers {
-	pg_device_router visit;
-	void *userdata;
-};
-
-static void take_gateway(const struct listing_routers *listing, const struct nlattr *gateway,
+static void take_gateway(const struct pg_device_routes *visits, const struct nlattr *gateway,
 			 const struct nlattr *via)
 {
 	struct pg_addr addr;
 
-	if (gateway &&
-	    read_address(mnl_attr_get_payload(gateway), mnl_attr_get_payload_len(gateway), &addr))
-		listing->visit(listing->userdata, &addr);
+	if (read_attribute_address(gateway, &addr))
+		visits->router(visits->userdata, &addr);
 	/* Of another family: that, and the address. */
 	if (via && mnl_attr_get_payload_len(via) > sizeof(__kernel_sa_family_t) &&
 	    read_address((const char *)mnl_attr_get_payload(via) + sizeof(__kernel_sa_family_t),
 			 mnl_attr_get_payload_len(via) - sizeof(__kernel_sa_family_t), &addr))
-		listing->visit(listing->userdata, &addr);
+		visits->router(visits->userdata, &addr);
 }
 
-static void take_hops(const struct listing_routers *listing, const struct nlattr *multipath)
+static void take_hops(const struct pg_device_routes *visits, const struct nlattr *multipath)
 {
 	const char *at = mnl_attr_get_payload(multipath);
 	size_t left = mnl_attr_get_payload_len(multipath);
@@ -144,7 +162,7 @@ static void take_hops(const struct listing_routers *listing, const struct nlattr
 			return;
 		mnl_attr_parse_payload(at + sizeof(hop), hop.rtnh_len - sizeof(hop), read_attribute,
 				       &table);
-		take_gateway(listing, table.items[RTA_GATEWAY], table.items[RTA_VIA]);
+		take_gateway(visits, table.items[RTA_GATEWAY], table.items[RTA_VIA]);
 		if ((size_t)RTNH_ALIGN(hop.rtnh_len) >= left)
 			return;
 		at += RTNH_ALIGN(hop.rtnh_len);
@@ -152,18 +170,36 @@ static void take_hops(const struct listing_routers *listing, const struct nlattr
 	}
 }
 
+/* Of a default route without a router everything would be near. */
+static void take_network(const struct pg_device_routes *visits, const struct rtmsg *body,
+			 const struct nlattr *destination)
+{
+	struct pg_prefix network;
+	struct pg_addr addr;
+
+	if (!body->rtm_dst_len || !read_attribute_address(destination, &addr))
+		return;
+	network = pg_prefix_from_addr(&addr);
+	if (body->rtm_dst_len < network.length)
+		network.length = body->rtm_dst_len;
+	pg_prefix_mask(&network);
+	visits->network(visits->userdata, &network);
+}
+
 static int take_route(const struct nlmsghdr *message, void *userdata)
 {
-	const struct listing_routers *listing = userdata;
+	const struct pg_device_routes *visits = userdata;
 	const struct rtmsg *body = mnl_nlmsg_get_payload(message);
 	struct table table = {.max = RTA_MAX};
 
 	if (message->nlmsg_type != RTM_NEWROUTE || body->rtm_type != RTN_UNICAST)
 		return MNL_CB_OK;
 	mnl_attr_parse(message, sizeof(*body), read_attribute, &table);
-	take_gateway(listing, table.items[RTA_GATEWAY], table.items[RTA_VIA]);
+	take_gateway(visits, table.items[RTA_GATEWAY], table.items[RTA_VIA]);
 	if (table.items[RTA_MULTIPATH])
-		take_hops(listing, table.items[RTA_MULTIPATH]);
+		take_hops(visits, table.items[RTA_MULTIPATH]);
+	else if (!table.items[RTA_GATEWAY] && !table.items[RTA_VIA])
+		take_network(visits, body, table.items[RTA_DST]);
 	return MNL_CB_OK;
 }
 
@@ -181,9 +217,9 @@ static int open_inside(int netns_fd, struct mnl_socket **ret_socket, struct pg_e
 	return error ? pg_fail_errno(err, error, "opening a route socket") : 0;
 }
 
-int pg_devices_routers(int netns_fd, pg_device_router visit, void *userdata, struct pg_error *err)
+int pg_devices_routes(int netns_fd, const struct pg_device_routes *visits, struct pg_error *err)
 {
-	struct listing_routers listing = {visit, userdata};
+	struct pg_device_routes listing = *visits;
 	struct mnl_socket *socket;
 	int error = open_inside(netns_fd, &socket, err);
 

@@ -34,20 +34,33 @@
  * destinations, pg_link_hops, and who has sent something to the Environment. */
 #define PG_LINK_TARGETS	 (1U << 1)
 /* Outside public, frames only from .stations.own, and unicast only to the station that the
- * destination has: the host end, its bridge, the one that pg_link_hops are seen at, or the one that
- * the destination itself was seen at. */
+ * destination has: the host end, its bridge, the one that pg_link_hops are seen at, or, of one that
+ * no router is needed for (.stations.networks, link-local), the one that it was seen at itself. */
 #define PG_LINK_STATIONS (1U << 2)
 
 /* A hardware address: its six octets as they stand in memory, and two of zero. */
 typedef __u64 pg_station;
 #define PG_STATION_SIZE 6
 
+/* Addresses that have the bits of .addr where .mask has ones; .addr has none elsewhere. */
+struct pg_link_network {
+	struct pg_addr addr;
+	struct pg_addr mask;
+};
+PG_ASSERT_SIZE(struct pg_link_network, 32);
+
+/* More networks of a link are reached by their routers only. */
+#define PG_LINK_NETWORKS 6
+
 struct pg_link_stations {
 	pg_station own;	   /* of the veth's end inside */
 	pg_station host;   /* of the host end */
 	pg_station bridge; /* of the bridge that it is a port of, or .host again */
+	__u32 network_count;
+	__u32 reserved;
+	struct pg_link_network networks[PG_LINK_NETWORKS]; /* what is on the link itself */
 };
-PG_ASSERT_SIZE(struct pg_link_stations, 24);
+PG_ASSERT_SIZE(struct pg_link_stations, 24 + 8 + 6 * 32);
 
 /*
  * Value of pg_links (key: __u32 ifindex of the host end). The header is a copy of that of a member
@@ -60,7 +73,7 @@ struct pg_link {
 	__u32 reserved;
 	struct pg_link_stations stations;
 };
-PG_ASSERT_SIZE(struct pg_link, 232);
+PG_ASSERT_SIZE(struct pg_link, 432);
 
 /* pg_link_flow.protocol of a datagram of which fragments are to follow the first: the ports are its
  * identification. That of IPv6's fragment header, which no other record has. */
