@@ -243,6 +243,7 @@ static int open_host(struct pg_agent *agent, struct pg_error *err)
 		.never_allow_count = config->never_allow_count,
 		.host_ports = config->host_ports_given ? config->host_ports : NULL,
 		.host_port_count = config->host_port_count,
+		.links = true,
 	};
 
 	return pg_host_open(&options, &agent->host, err);

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "dns.h"
 #include "host_internal.h"
+#include "kernel/link.h"
 #include "kernel/mountinfo.h"
 #include "kernel/probe.h"
 #include "steps.h"
@@ -268,7 +269,7 @@ static int settle_records(struct pg_host *host, int records_fd, struct pg_error 
 }
 
 /* Under the lock of the records: what others have pinned or made is seen whole. */
-static int open_kernel(struct pg_host *host, struct pg_error *err)
+static int open_kernel(struct pg_host *host, bool links, struct pg_error *err)
 {
 	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
 	int error = pg_records_lock(host->interrupt_fd, &records_fd, err);
@@ -282,6 +283,8 @@ static int open_kernel(struct pg_host *host, struct pg_error *err)
 		pg_records_unlock(&records_fd);
 	if (!error)
 		error = pg_kernel_open(host->pins, &host->kernel, err);
+	if (!error && links)
+		error = pg_link_programs_load(host->kernel, err);
 	if (!error && host->pins)
 		error = pg_kept_settle(host, records_fd, err);
 	if (!error && host->pins)
@@ -394,7 +397,7 @@ int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_hos
 		return pg_fail_errno(err, -errno, "making the event loop");
 	error = open_cgroup_mount(host, err);
 	if (!error)
-		error = open_kernel(host, err);
+		error = open_kernel(host, options->links, err);
 	if (error)
 		return error;
 	pg_step(PG_STEP_LOADED);

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -101,6 +102,9 @@ struct pg_host_options {
 	 */
 	const uint16_t *host_ports;
 	size_t host_port_count;
+	/* Loads the veth guard's programs now and not with the first veth, which would have to
+	 * wait for that. */
+	bool links;
 };
 
 /*

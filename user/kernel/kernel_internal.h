@@ -23,6 +23,8 @@ struct pg_slots {
 
 struct pg_kernel {
 	struct phasegate_bpf *skeleton;
+	/* link_load.c: the veth guard's programs; NULL: not loaded. */
+	struct phasegate_bpf *links;
 	struct ring_buffer *events;
 	pg_event_sink sink;
 	void *sink_userdata;
@@ -60,6 +62,9 @@ void pg_states_map(struct pg_kernel *kernel);
 void pg_states_unmap(struct pg_kernel *kernel);
 /* Sets every state to 0 that is not in use; returns how many were not 0. */
 size_t pg_states_sweep(struct pg_kernel *kernel);
+
+/* link_load.c: before the load, of all but the veth guard's programs. */
+void pg_link_programs_leave_out(const struct phasegate_bpf *skeleton);
 
 /* flow.c: maps pg_flow_counts. */
 int pg_flow_counts_map(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;

@@ -31,6 +31,10 @@ void pg_link_forget(struct pg_kernel *kernel, unsigned int ifindex);
  * maps were pinned: *ifindex 0 is the beginning; returns false at the end. */
 bool pg_link_next(struct pg_kernel *kernel, unsigned int *ifindex);
 
+/* Loads the filters, unless that has been done: with the first pg_link_attach() at the latest,
+ * which takes as long as the kernel checks them. */
+int pg_link_programs_load(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;
+
 /*
  * Puts both filters on the interface, "to" first, each in place of one of ours that is there
  * already, without a moment between them. Others' filters stay and run after ours.

@@ -40,7 +40,7 @@ static const enum bpf_tc_attach_point hook_points[HOOK_COUNT] = {
 static int hook_program(const struct pg_kernel *kernel, enum link_hook hook)
 {
 	const struct bpf_program *const programs[HOOK_COUNT] = {
-#define PG_X(symbol, program) [HOOK_##symbol] = kernel->skeleton->progs.program,
+#define PG_X(symbol, program) [HOOK_##symbol] = kernel->links->progs.program,
 		PG_LINK_HOOKS(PG_X)
 #undef PG_X
 	};
@@ -71,8 +71,11 @@ int pg_link_attach(struct pg_kernel *kernel, unsigned int ifindex, struct pg_err
 {
 	LIBBPF_OPTS(bpf_tc_hook, both, .ifindex = (int)ifindex,
 		    .attach_point = (enum bpf_tc_attach_point)(BPF_TC_INGRESS | BPF_TC_EGRESS));
-	int error = bpf_tc_hook_create(&both);
+	int error = pg_link_programs_load(kernel, err);
 
+	if (error)
+		return error;
+	error = bpf_tc_hook_create(&both);
 	if (error && error != -EEXIST)
 		return pg_fail_errno(err, error,
 				     "making the clsact queue of the interface with index %u%s",
@@ -118,10 +121,13 @@ int pg_link_attached(struct pg_kernel *kernel, unsigned int ifindex, struct pg_e
 			return pg_fail_errno(err, error,
 					     "looking for %s on the interface with index %u",
 					     hook_names[i], ifindex);
+		found++;
+		/* Whoever has attached it, it was not this process. */
+		if (!kernel->links)
+			continue;
 		if (bpf_obj_get_info_by_fd(hook_program(kernel, (enum link_hook)i), &info, &size))
 			return pg_fail_errno(err, -errno, "reading the number of %s",
 					     hook_names[i]);
-		found++;
 		if (info.id == program)
 			current++;
 	}
