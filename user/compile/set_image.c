@@ -11,6 +11,9 @@
 /* A hint for so many bounds, as long as that is not too many. */
 #define BOUNDS_PER_HINT 8U
 
+/* Of the digest: odd, with bits all over (Knuth, MMIX). */
+#define MULTIPLIER 6364136223846793005ULL
+
 static __uint128_t number_of(const struct pg_prefix *range, bool v4)
 {
 	uint64_t half[2];
@@ -37,22 +40,48 @@ static __uint128_t last_of(const struct pg_prefix *range, bool v4)
 
 /* Receives the bounds of a family, in order. */
 struct bounds {
-	struct pg_set_node *leaves; /* NULL: they are counted only */
-	bool v4;
+	struct pg_set_node *leaves;	/* NULL: they are counted only, and digested */
+	const struct pg_set_node *same; /* instead: whether they are these */
+	bool v4, differ;
 	uint32_t count;
+	uint64_t digest;
 };
+
+static uint64_t mix(uint64_t digest, uint64_t word)
+{
+	digest = (digest ^ word) * MULTIPLIER;
+	return digest ^ digest >> 32;
+}
+
+static __uint128_t key_of(const struct pg_set_node *node, uint32_t number, bool v4)
+{
+	if (v4)
+		return node->keys4[number];
+	return (__uint128_t)node->keys6[number].high << 64 | node->keys6[number].low;
+}
 
 static void put_bound(struct bounds *bounds, __uint128_t bound)
 {
-	const uint32_t place = bounds->count++;
+	const uint32_t per_node = bounds->v4 ? PG_SET_KEYS4 : PG_SET_KEYS6;
+	const uint32_t place = bounds->count++, key = place % per_node;
+	struct pg_set_node *leaf;
 
-	if (!bounds->leaves)
-		return;
-	if (bounds->v4) {
-		bounds->leaves[place / PG_SET_KEYS4].keys4[place % PG_SET_KEYS4] = (uint32_t)bound;
+	if (bounds->same) {
+		bounds->differ |= key_of(&bounds->same[place / per_node], key, bounds->v4) != bound;
 		return;
 	}
-	bounds->leaves[place / PG_SET_KEYS6].keys6[place % PG_SET_KEYS6] = (struct pg_set_key6){
+	if (!bounds->leaves) {
+		bounds->digest = mix(bounds->digest, (uint64_t)bound);
+		if (!bounds->v4)
+			bounds->digest = mix(bounds->digest, (uint64_t)(bound >> 64));
+		return;
+	}
+	leaf = &bounds->leaves[place / per_node];
+	if (bounds->v4) {
+		leaf->keys4[key] = (uint32_t)bound;
+		return;
+	}
+	leaf->keys6[key] = (struct pg_set_key6){
 		.high = (uint64_t)(bound >> 64),
 		.low = (uint64_t)bound,
 	};
@@ -100,11 +129,12 @@ static uint32_t hints_for(uint32_t bounds)
 static int plan_tree(struct pg_set_image *image, enum pg_table table, struct pg_error *err)
 {
 	struct pg_set_tree *tree = &image->root.trees[table];
-	struct bounds bounds = {.v4 = table == PG_TABLE_V4};
+	struct bounds bounds = {.v4 = table == PG_TABLE_V4, .digest = image->digest};
 	uint32_t nodes;
 
 	tree->last = put_bounds(&bounds, image->set);
 	image->bounds[table] = nodes = bounds.count;
+	image->digest = mix(bounds.digest, (uint64_t)nodes << 1 | tree->last);
 	if (!nodes)
 		return 0;
 	image->tables |= (uint8_t)(1U << table);
@@ -136,6 +166,7 @@ int pg_set_image_plan(const struct pg_address_set *set, struct pg_set_image *ret
 		return error;
 	if (!image.tables)
 		image.nodes = 0;
+	image.digest |= 1;
 	*ret_image = image;
 	return 0;
 }
@@ -183,11 +214,24 @@ void pg_set_image_write(const struct pg_set_image *image, struct pg_set_node *no
 			write_tree(image, (enum pg_table)table, nodes);
 }
 
-static __uint128_t key_of(const struct pg_set_node *node, uint32_t number, bool v4)
+bool pg_set_image_is(const struct pg_set_image *image, const struct pg_set_node *nodes,
+		     size_t count)
 {
-	if (v4)
-		return node->keys4[number];
-	return (__uint128_t)node->keys6[number].high << 64 | node->keys6[number].low;
+	/* With the same root, all is in the same places. */
+	if (image->nodes != count || !count ||
+	    memcmp(&nodes[0].root, &image->root, sizeof(image->root)) != 0)
+		return false;
+	for (unsigned int table = 0; table < PG_TABLE_COUNT; table++) {
+		const struct pg_set_tree *tree = &image->root.trees[table];
+		struct bounds bounds = {.same = &nodes[tree->base[0]], .v4 = table == PG_TABLE_V4};
+
+		if (!(image->tables & (1U << table)))
+			continue;
+		put_bounds(&bounds, image->set);
+		if (bounds.differ)
+			return false;
+	}
+	return true;
 }
 
 int pg_set_nodes_contain(const struct pg_set_node *nodes, size_t count, const struct pg_addr *addr,

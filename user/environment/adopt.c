@@ -120,8 +120,6 @@ static int let_other_bank_go(struct pg_environment *environment, struct pg_kept 
 
 	if (!bank->there && !kept->stale)
 		return 0;
-	if (bank->there)
-		pg_kernel_synchronize(kernel);
 	for (size_t i = 0; i < PG_PHASE_COUNT && bank->there; i++) {
 		struct pg_kernel_set set = {bank->slots[i].set, bank->set_ids[i],
 					    bank->slots[i].tables};

@@ -131,6 +131,7 @@ int pg_content_create(struct pg_environment *environment, const struct pg_policy
 	if (!error)
 		error = fill_sets(environment, content, err);
 	cost->fill_ns = pg_monotonic_ns() - start;
+	pg_host_tidy_soon(environment->host);
 	if (!error)
 		error = complete(content, err);
 	if (error) {
@@ -200,6 +201,8 @@ void pg_content_free(struct pg_environment *environment, struct pg_content *cont
 		pg_close_fd(&compiled->learned.fd);
 		pg_address_set_clear(&compiled->addresses);
 	}
+	if (!keep)
+		pg_host_tidy_soon(environment->host);
 	pg_policy_free(content->policy);
 	free(content);
 }

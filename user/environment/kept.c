@@ -51,19 +51,14 @@ struct pg_kept *pg_kept_find(const struct pg_host *host, const char *name)
 void pg_kept_drop(struct pg_host *host, struct pg_kept *kept, bool adopted)
 {
 	struct pg_kernel_set ceiling = kept->ceiling;
-	const struct pg_kept *other;
 
 	LIST_REMOVE(kept, link);
 	clear_kept(kept);
 	host->failed_adoption |= !adopted;
 	if (host->failed_adoption)
 		return;
-	/* The last one whose header named it. */
-	LIST_FOREACH (other, &host->kept, link)
-		if (other->ceiling.slot == ceiling.slot)
-			return;
-	pg_kernel_synchronize(host->kernel);
 	pg_set_destroy(host->kernel, &ceiling);
+	pg_host_tidy_soon(host);
 }
 
 void pg_kept_clear(struct pg_host *host)
@@ -171,6 +166,14 @@ static int end(struct pg_host *host, int records_fd, const struct pg_record *rec
 	return 0;
 }
 
+static bool is_repeated(const struct pg_saved_bank *bank, size_t phase)
+{
+	for (size_t i = 0; i < phase; i++)
+		if (bank->compiled[i] == bank->compiled[phase])
+			return true;
+	return false;
+}
+
 static int occupy_bank(struct pg_host *host, struct pg_kept *kept, unsigned int bank,
 		       struct pg_error *err)
 {
@@ -181,8 +184,8 @@ static int occupy_bank(struct pg_host *host, struct pg_kept *kept, unsigned int 
 		const struct pg_phase_slot *slot = &saved->slots[phase];
 		const struct pg_kernel_set set = {slot->set, saved->set_ids[phase], slot->tables};
 
-		if (set.tables)
-			error = occupied(pg_set_occupy(host->kernel, &set, err));
+		if (set.tables && !is_repeated(saved, phase))
+			error = pg_set_occupy(host->kernel, &set, err);
 		if (!error && slot->learned)
 			error = occupied(pg_learned_occupy(host->kernel, slot->learned,
 							   saved->learned_ids[phase],
@@ -204,7 +207,7 @@ static int occupy_ceiling(struct pg_host *host, struct pg_kept *kept, struct pg_
 			.slot = header.ceiling,
 			.tables = header.ceiling_tables,
 		};
-		return occupied(pg_set_occupy(host->kernel, &kept->ceiling, err));
+		return pg_set_occupy(host->kernel, &kept->ceiling, err);
 	}
 	return 0;
 }

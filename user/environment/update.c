@@ -8,8 +8,8 @@
  *   3. headers         the new slots are in the bank that is not in force       old
  *   4. RCU period      no hook run has an older header any more                 old
  *   5. state           one store: the other bank, another generation            new
- *   6. RCU period      no hook run uses the old slots any more; they go         new
- *   7. K state         without the old bank; then its policy goes               new
+ *   6. K state         without the old bank; then its policy goes               new
+ *   7. RCU period      no hook run uses the old slots any more; they go         new
  *
  * K: kept ones only. The next owner takes the bank that the state in the kernel names, and lets the
  * other one go.
@@ -108,7 +108,6 @@ static void let_old_go(struct pg_environment *environment)
 	struct pg_error err = {};
 
 	environment->content = PG_TAKE_PTR(environment->next);
-	pg_kernel_synchronize(environment->host->kernel);
 	pg_content_free(environment, old, false);
 	pg_step(PG_STEP_UPDATE_FREED);
 	if (pg_environment_save(environment, &err))

@@ -8,6 +8,7 @@
 #include <phasegate/abi/state.h>
 
 #include "kernel.h"
+#include "outer.h"
 
 struct pg_prefix;
 struct ring_buffer;
@@ -16,30 +17,44 @@ struct ring_buffer;
 struct pg_slots {
 	uint32_t max; /* a multiple of 64 */
 	uint64_t used[PG_SLOT_MAX / 64];
-	/* Of these, emptied while a hook run that knew it may have been under way: free after the
-	 * next pg_kernel_synchronize(). */
+	/* Of these, those that a hook run may know, but nothing names any more: outer.h. */
 	uint64_t retired[PG_SLOT_MAX / 64];
+};
+
+/* What a slot of pg_sets has; all zero: nothing. */
+struct pg_set_use {
+	uint64_t digest;
+	uint32_t id;   /* of the inner map */
+	uint32_t refs; /* 0: it is retired */
+	uint8_t tables;
 };
 
 struct pg_kernel {
 	struct phasegate_bpf *skeleton;
-	/* link_load.c: the veth guard's programs; NULL: not loaded. */
-	struct phasegate_bpf *links;
+	struct phasegate_bpf *links; /* link_load.c; NULL: not loaded */
 	struct ring_buffer *events;
 	pg_event_sink sink;
 	void *sink_userdata;
+	bool pinned;
 	/* pg_states, mapped; NULL if that is not possible. */
 	uint64_t *states;
 	struct pg_flow_count *flow_counts; /* pg_flow_counts, mapped */
 	struct pg_slots set_slots, learned_slots, state_slots;
+	struct pg_set_use sets[PG_SLOT_MAX];
+	struct pg_put_list puts;
+	size_t put_count;
+	struct pg_emptying emptying;
 };
 
 /* Lowest free slot, marked as used; 0 if there is none. Slot 0 is never given out. */
 uint32_t pg_slot_take(struct pg_kernel *kernel, struct pg_slots *slots);
-/* One that no hook run has ever known. */
+/* No hook run knows it. */
 void pg_slot_release(struct pg_slots *slots, uint32_t slot);
-/* One that is empty, but was known: freeing an Environment does not wait for hook runs. */
+/* Nothing names it any more. */
 void pg_slot_retire(struct pg_slots *slots, uint32_t slot);
+/* It is not retired any more, but in use. */
+void pg_slot_revive(struct pg_slots *slots, uint32_t slot);
+uint32_t pg_slots_retired(const struct pg_slots *slots);
 /* All that are retired are free. */
 void pg_slots_reclaim(struct pg_slots *slots);
 /* Whether it was free; it is not any more. */
@@ -48,14 +63,30 @@ static inline bool pg_slot_is_used(const struct pg_slots *slots, uint32_t slot)
 {
 	return slots->used[slot / 64] >> slot % 64 & 1;
 }
+static inline bool pg_slot_is_retired(const struct pg_slots *slots, uint32_t slot)
+{
+	return slots->retired[slot / 64] >> slot % 64 & 1;
+}
 
 /* What pg_slots has of the slot. */
 struct pg_slot_use pg_slot_use_read(const struct pg_kernel *kernel, uint32_t slot);
 int pg_slot_use_write(struct pg_kernel *kernel, uint32_t slot, const struct pg_slot_use *use,
 		      struct pg_error *err) PG_MUST_CHECK;
-/* set.c, learned.c: the slot has nothing any more. */
-void pg_set_empty(struct pg_kernel *kernel, uint32_t slot);
-void pg_learned_empty(struct pg_kernel *kernel, uint32_t slot);
+/* set.c, learned.c: pg_slots has nothing of it any more. */
+void pg_set_forget(struct pg_kernel *kernel, uint32_t slot);
+void pg_learned_forget(struct pg_kernel *kernel, uint32_t slot);
+
+/* put.c: a thread that gets no signals. Returns a negative errno. */
+int pg_thread_start(pthread_t *ret_thread, void *(*function)(void *userdata),
+		    void *userdata) PG_MUST_CHECK;
+/* What was put is there, or has failed, of which pg_puts_settle() tells. */
+void pg_puts_see(struct pg_kernel *kernel);
+/* Forgets those that are over. */
+void pg_puts_reap(struct pg_kernel *kernel);
+void pg_puts_end(struct pg_kernel *kernel);
+
+/* load.c: an RCU period */
+void pg_wait_for_hooks(const struct pg_kernel *kernel);
 
 /* state.c: maps pg_states; without that the states are written by system calls. */
 void pg_states_map(struct pg_kernel *kernel);

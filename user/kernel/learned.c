@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sets of addresses that were learned. */
 #include <errno.h>
+#include <fcntl.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -27,7 +28,7 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 	const int outer = bpf_map__fd(kernel->skeleton->maps.pg_learned_sets);
 	struct bpf_map_info info = {};
 	__u32 size = sizeof(info);
-	pg_autoclose int fd = -1;
+	pg_autoclose int fd = -1, mine = -1;
 	uint32_t slot;
 	int error;
 
@@ -41,16 +42,21 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 	if (!slot)
 		return pg_fail(err, -ENOSPC, "all %d slots for learned addresses are in use",
 			       PG_SLOT_MAX - 1);
-	error = note_learned(kernel, slot, info.id, err);
-	if (!error && bpf_map_update_elem(outer, &slot, &fd, BPF_ANY)) {
-		error = pg_fail_errno(err, -errno, "putting pg_learned into slot %u", slot);
-		(void)!note_learned(kernel, slot, 0, NULL);
+	mine = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (mine < 0)
+		error = pg_fail_errno(err, -errno, "duplicating a descriptor");
+	else
+		error = note_learned(kernel, slot, info.id, err);
+	if (!error) {
+		error = pg_outer_put(kernel, outer, slot, &fd, info.id, err);
+		if (error)
+			pg_learned_forget(kernel, slot);
 	}
 	if (error) {
 		pg_slot_release(&kernel->learned_slots, slot);
 		return error;
 	}
-	*ret_learned = (struct pg_kernel_learned){slot, info.id, PG_TAKE_FD(fd)};
+	*ret_learned = (struct pg_kernel_learned){slot, info.id, PG_TAKE_FD(mine)};
 	return 0;
 }
 
@@ -74,9 +80,8 @@ int pg_learned_occupy(struct pg_kernel *kernel, uint32_t slot, uint32_t id,
 	return 0;
 }
 
-void pg_learned_empty(struct pg_kernel *kernel, uint32_t slot)
+void pg_learned_forget(struct pg_kernel *kernel, uint32_t slot)
 {
-	bpf_map_delete_elem(bpf_map__fd(kernel->skeleton->maps.pg_learned_sets), &slot);
 	(void)!note_learned(kernel, slot, 0, NULL);
 }
 
@@ -84,7 +89,6 @@ void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *lear
 {
 	if (!learned->slot)
 		return;
-	pg_learned_empty(kernel, learned->slot);
 	pg_slot_retire(&kernel->learned_slots, learned->slot);
 	pg_close_fd(&learned->fd);
 	learned->slot = 0;

@@ -83,6 +83,9 @@ int pg_kernel_open(const char *pins, struct pg_kernel **ret_kernel, struct pg_er
 		return pg_fail(err, -ENOMEM, "not enough memory for the kernel state");
 	kernel->set_slots.max = kernel->learned_slots.max = PG_SLOT_MAX;
 	kernel->state_slots.max = PG_ENVIRONMENT_MAX;
+	kernel->pinned = pins != NULL;
+	kernel->emptying.sets.empty = kernel->emptying.learned.empty = -1;
+	LIST_INIT(&kernel->puts);
 	libbpf_set_print(log_libbpf);
 	kernel->skeleton = phasegate_bpf__open();
 	if (!kernel->skeleton)
@@ -112,6 +115,10 @@ void pg_kernel_free(struct pg_kernel *kernel)
 {
 	if (!kernel)
 		return;
+	/* Before anything is loaded there are none. */
+	if (kernel->pinned && kernel->events)
+		pg_outer_empty(kernel);
+	pg_outer_end(kernel);
 	ring_buffer__free(kernel->events);
 	pg_states_unmap(kernel);
 	pg_flow_counts_unmap(kernel);
@@ -143,7 +150,7 @@ int pg_events_process(struct pg_kernel *kernel, struct pg_error *err)
 	return count < 0 ? pg_fail_errno(err, count, "reading the event ring buffer") : 0;
 }
 
-static void wait_for_hooks(struct pg_kernel *kernel)
+void pg_wait_for_hooks(const struct pg_kernel *kernel)
 {
 	const __u32 unused_slot = 0;
 
@@ -157,8 +164,6 @@ static void wait_for_hooks(struct pg_kernel *kernel)
 
 void pg_kernel_synchronize(struct pg_kernel *kernel)
 {
-	wait_for_hooks(kernel);
-	pg_slots_reclaim(&kernel->set_slots);
-	pg_slots_reclaim(&kernel->learned_slots);
+	pg_wait_for_hooks(kernel);
 	pg_slots_reclaim(&kernel->state_slots);
 }

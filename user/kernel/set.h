@@ -11,21 +11,24 @@
 /* What struct pg_phase_slot says of a static set. Zero tables: the set is empty and has no slot. */
 struct pg_kernel_set {
 	uint32_t slot;
-	uint32_t id; /* of what is in the slot; 0: not known */
+	uint32_t id; /* of the inner map; 0: not known */
 	uint8_t tables;
 };
 
-/* Creates and fills it; on failure nothing is left behind. */
+/*
+ * Creates and fills it, or takes part in one that has the same addresses; on failure nothing is
+ * left behind. It is there when the next header has been written.
+ */
 int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 		  struct pg_kernel_set *ret_set, struct pg_error *err) PG_MUST_CHECK;
 
-/* Of pinned maps: the set is in use, as a header names it. -ENOENT: the slot has another one, or
- * one of its tables is not there; -EEXIST: it was in use before, which is no harm if the same
- * Environment names it twice. */
+/* Of pinned maps: the set is in use once more, as a header names it. -ENOENT: the slot has another
+ * one, or one of its tables is not there. */
 int pg_set_occupy(struct pg_kernel *kernel, const struct pg_kernel_set *set,
 		  struct pg_error *err) PG_MUST_CHECK;
 
-/* No header may name the set any more. Waits for hook runs that may still read it. */
+/* One header less names the set. Once none does, and no hook run can know it, it goes: see
+ * pg_kernel_tidy(). */
 void pg_set_destroy(struct pg_kernel *kernel, struct pg_kernel_set *set);
 
 /* Learned addresses; .fd is the inner map. Who has taught what is in environment/learned.h. */
@@ -40,7 +43,11 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 /* Of pinned maps: the same, and opens it. */
 int pg_learned_occupy(struct pg_kernel *kernel, uint32_t slot, uint32_t id,
 		      struct pg_kernel_learned *ret_learned, struct pg_error *err) PG_MUST_CHECK;
+/* As with sets. */
 void pg_learned_destroy(struct pg_kernel *kernel, struct pg_kernel_learned *learned);
+
+/* Lets go of what was destroyed, without waiting for it. Whether to call again, a little later. */
+bool pg_kernel_tidy(struct pg_kernel *kernel);
 
 /* Sets the expiry (CLOCK_BOOTTIME ns) of the address. -E2BIG: the table is full. */
 int pg_learned_put(const struct pg_kernel_learned *learned, const struct pg_addr *addr,
@@ -67,6 +74,6 @@ int pg_slot_contains(const struct pg_kernel *kernel, const struct pg_phase_slot 
 /*
  * Empties all slots of sets and learned addresses, and all states, that are not in use: what a
  * process killed in the middle of something has left in pinned maps. After everything that is in
- * use was occupied. Returns how many there were.
+ * use was occupied. Returns how many there were. Waits for some RCU periods, if there were any.
  */
 size_t pg_kernel_sweep(struct pg_kernel *kernel);

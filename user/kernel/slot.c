@@ -28,7 +28,10 @@ uint32_t pg_slot_take(struct pg_kernel *kernel, struct pg_slots *slots)
 
 	if (slot)
 		return slot;
-	pg_kernel_synchronize(kernel);
+	if (slots == &kernel->state_slots)
+		pg_kernel_synchronize(kernel);
+	else
+		pg_outer_empty(kernel);
 	return take(slots);
 }
 
@@ -40,6 +43,20 @@ void pg_slot_release(struct pg_slots *slots, uint32_t slot)
 void pg_slot_retire(struct pg_slots *slots, uint32_t slot)
 {
 	slots->retired[slot / 64] |= 1ULL << (slot % 64);
+}
+
+void pg_slot_revive(struct pg_slots *slots, uint32_t slot)
+{
+	slots->retired[slot / 64] &= ~(1ULL << (slot % 64));
+}
+
+uint32_t pg_slots_retired(const struct pg_slots *slots)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < slots->max / 64; i++)
+		count += (uint32_t)__builtin_popcountll(slots->retired[i]);
+	return count;
 }
 
 void pg_slots_reclaim(struct pg_slots *slots)
@@ -76,6 +93,14 @@ int pg_slot_use_write(struct pg_kernel *kernel, uint32_t slot, const struct pg_s
 	return 0;
 }
 
+static size_t sweep_slot(struct pg_slots *slots, uint32_t slot, uint32_t id)
+{
+	if (!id || !pg_slot_occupy(slots, slot))
+		return 0;
+	pg_slot_retire(slots, slot);
+	return 1;
+}
+
 size_t pg_kernel_sweep(struct pg_kernel *kernel)
 {
 	size_t swept = pg_states_sweep(kernel);
@@ -83,14 +108,9 @@ size_t pg_kernel_sweep(struct pg_kernel *kernel)
 	for (uint32_t slot = 1; slot < PG_SLOT_MAX; slot++) {
 		const struct pg_slot_use use = pg_slot_use_read(kernel, slot);
 
-		if (use.set_id && !pg_slot_is_used(&kernel->set_slots, slot)) {
-			pg_set_empty(kernel, slot);
-			swept++;
-		}
-		if (use.learned_id && !pg_slot_is_used(&kernel->learned_slots, slot)) {
-			pg_learned_empty(kernel, slot);
-			swept++;
-		}
+		swept += sweep_slot(&kernel->set_slots, slot, use.set_id);
+		swept += sweep_slot(&kernel->learned_slots, slot, use.learned_id);
 	}
+	pg_outer_empty(kernel);
 	return swept;
 }

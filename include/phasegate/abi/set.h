@@ -77,14 +77,13 @@ PG_ASSERT_SIZE(struct pg_set_node, PG_SET_NODE_BYTES);
  * for an RCU period. Written before the slot is filled, and cleared after it was emptied.
  */
 struct pg_slot_use {
+	__u64 set_digest; /* of what the set has, so that the same is found again */
+	__u32 set_id;	  /* of the inner map; 0: none */
+	__u32 set_tables; /* of it, a bit per enum pg_table */
 	__u32 learned_id; /* of the inner map of learned addresses; 0: none */
-	/* Random, so that a state that is out of date is not taken for that of the set which has
-	 * the slot now; 0: none has. */
-	__u32 set_id;
-	__u8 set_tables; /* of it, a bit per enum pg_table */
-	__u8 reserved[3];
+	__u32 reserved;
 };
-PG_ASSERT_SIZE(struct pg_slot_use, 12);
+PG_ASSERT_SIZE(struct pg_slot_use, 24);
 
 /*
  * Value of a learned address (key: struct pg_addr, either family). Until .expires (CLOCK_BOOTTIME,
