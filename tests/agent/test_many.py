@@ -104,7 +104,7 @@ class Many(AgentTest):
         print(f"left in the kernel and in the file system: {left}", flush=True)
         one = self.create(POLICY)
         there = self.left()
-        self.assertTrue(all(there[kind] for kind in ("cgroups", "pg_set")), there)
+        self.assertTrue(all(there[kind] for kind in ("cgroups", "pg_sets")), there)
         self.daemon.destroy(one["name"])
         for _ in range(ROUNDS):
             self.round(ROUND_COUNT)

@@ -5,7 +5,7 @@ drives 20 Environments, made and destroyed, switched and updated, two of them wi
 their own, in which processes send and ask for names all the time. Every packet is judged: none that
 is forbidden arrives, and none that is allowed is denied or lost.
 
-PHASEGATE_STORM_SECONDS: how long (600 for a release); 60 without it.
+PHASEGATE_STORM_SECONDS: how long (600 for a release); 30 without it.
 PHASEGATE_STORM_KILLS: instead, how often the agent is killed.
 PHASEGATE_STORM_SEED: of an earlier run, for the same calls (not for the same moments).
 PHASEGATE_STORM_RESTART_MS: fail if the median time from start to serving is above it.
@@ -41,7 +41,7 @@ GIVEN = range(ENVIRONMENTS - 4, ENVIRONMENTS)
 # Of these, those with a network namespace and a link of their own, which go with their processes.
 BOXED = range(ENVIRONMENTS - 2, ENVIRONMENTS)
 KILLS = int(os.environ.get("PHASEGATE_STORM_KILLS", "0"))
-LIMIT_S, LEAST = float(os.environ.get("PHASEGATE_STORM_SECONDS", "60")), 5
+LIMIT_S, LEAST = float(os.environ.get("PHASEGATE_STORM_SECONDS", "30")), 5
 SEED = int(os.environ.get("PHASEGATE_STORM_SEED", time.time_ns() & 0xffffff))
 RESTART_MS = float(os.environ.get("PHASEGATE_STORM_RESTART_MS", "inf"))
 # Between the packets of one sender; there are 24 of them, and one machine.
