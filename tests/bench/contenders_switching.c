@@ -19,12 +19,14 @@
 
 #include "results.h"
 
-#define CHANGES_MAX 200
+/* They take thousands of times as long: one for so many of Phasegate's. */
+#define SWITCHES_OF_ONE 50
+#define CHANGES_MAX	200
 /* For all changes of one kind; what takes longer than that is done CHANGES_MIN times. */
-#define CHANGES_MS  2000
-#define CHANGES_MIN 3
+#define CHANGES_MS	2000
+#define CHANGES_MIN	3
 /* A set that takes minutes to load is not loaded: that is said in its place. */
-#define LOADED_MAX  100000
+#define LOADED_MAX	100000
 
 /* Input of a program. */
 struct script {
@@ -202,12 +204,13 @@ static void put_changes(const struct bench_options *options, const struct machin
 {
 	struct flooding *flooding = flooding_start(options, machine->plain_cgroup, false);
 	const uint64_t started = pg_monotonic_ns();
+	const size_t wanted = options->switches / SWITCHES_OF_ONE,
+		     most = wanted < CHANGES_MAX ? wanted : CHANGES_MAX;
 	double took[CHANGES_MAX];
 	size_t count = 0;
 
-	while (count < CHANGES_MAX &&
-	       (count < CHANGES_MIN ||
-		pg_monotonic_ns() - started < CHANGES_MS * PG_NSEC_PER_MSEC)) {
+	while (count < CHANGES_MIN ||
+	       (count < most && pg_monotonic_ns() - started < CHANGES_MS * PG_NSEC_PER_MSEC)) {
 		took[count] = change(inputs[count % 2]);
 		count++;
 	}

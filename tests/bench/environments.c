@@ -16,21 +16,20 @@
 #include "children.h"
 #include "results.h"
 
-#define TABLE		 "environments"
-#define ENVIRONMENTS_MAX 1024
-#define ROUNDS_MAX	 9
-#define TIME_EVERY	 64
+#define TABLE	   "environments"
+#define ROUNDS_MAX 9
+#define TIME_EVERY 64
 
-static const size_t steps[] = {1, 128, ENVIRONMENTS_MAX};
+#define STEPS 3
 
 struct crowd {
 	const struct bench_options *options;
 	const struct machine *machine;
 	struct pg_policy *policy;
-	struct pg_environment *environments[ENVIRONMENTS_MAX];
-	int inside[ENVIRONMENTS_MAX], bare[ENVIRONMENTS_MAX]; /* sockets */
+	struct pg_environment *environments[BENCH_ENVIRONMENTS];
+	int inside[BENCH_ENVIRONMENTS], bare[BENCH_ENVIRONMENTS]; /* sockets */
 	size_t count;
-	double create_ms[ENVIRONMENTS_MAX], destroy_ms[ENVIRONMENTS_MAX];
+	double create_ms[BENCH_ENVIRONMENTS], destroy_ms[BENCH_ENVIRONMENTS];
 };
 
 struct sending {
@@ -188,18 +187,20 @@ static void put_times(const char *row, double *values, size_t count)
 	results_value("lifecycle", row, "worst", "ms", values[count - 1]);
 }
 
-static void put_lifecycle(struct crowd *crowd)
+static void put_lifecycle(struct crowd *crowd, size_t count)
 {
-	char row[128];
+	char row[64];
 
 	results_table("lifecycle", "Making and ending Environments",
 		      "With a policy of ten entries, one after the other; the first one's set is "
 		      "shared by the others.");
 	results_value("lifecycle", "create, the first", "median", "ms", crowd->create_ms[0]);
-	snprintf(row, sizeof(row), "create, %d others", ENVIRONMENTS_MAX - 1);
-	put_times(row, crowd->create_ms + 1, ENVIRONMENTS_MAX - 1);
-	snprintf(row, sizeof(row), "destroy, all %d", ENVIRONMENTS_MAX);
-	put_times(row, crowd->destroy_ms, ENVIRONMENTS_MAX);
+	if (count > 1) {
+		snprintf(row, sizeof(row), "create, %zu others", count - 1);
+		put_times(row, crowd->create_ms + 1, count - 1);
+	}
+	snprintf(row, sizeof(row), "destroy, all %zu", count);
+	put_times(row, crowd->destroy_ms, count);
 }
 
 static void fill_to(struct crowd *crowd, size_t count)
@@ -213,13 +214,15 @@ static void fill_to(struct crowd *crowd, size_t count)
 
 void table_environments(const struct bench_options *options, struct machine *machine)
 {
+	const size_t steps[STEPS] = {1, 128, options->environments};
+	struct rounds rounds[STEPS];
 	pg_autofree char *document = set_document(BENCH_SMALL);
-	pg_autofree struct rounds *rounds = calloc(PG_ARRAY_SIZE(steps), sizeof(*rounds));
 	pg_autofree struct crowd *crowd = calloc(1, sizeof(*crowd));
 	struct sending *sending = child_memory(sizeof(*sending));
 	uint64_t ignored;
+	size_t made;
 
-	if (!rounds || !crowd)
+	if (!crowd)
 		fail("not enough memory for the results");
 	crowd->options = options;
 	crowd->machine = machine;
@@ -228,17 +231,20 @@ void table_environments(const struct bench_options *options, struct machine *mac
 		      "CPU time of a small UDP packet, from one of so many Environments and from "
 		      "all of them in turns; beside it the same of cgroups without a policy. The "
 		      "growth is that of the ratio between the two since there was one of each.");
-	for (size_t i = 0; i < PG_ARRAY_SIZE(steps); i++) {
+	for (size_t i = 0; i < STEPS && (!i || steps[i] > crowd->count); i++) {
+		const size_t count =
+			steps[i] < options->environments ? steps[i] : options->environments;
 		char row[64];
 
-		fill_to(crowd, steps[i]);
+		fill_to(crowd, count);
 		measure(crowd, sending, &rounds[i]);
-		snprintf(row, sizeof(row), "%zu Environment%s", steps[i], i ? "s" : "");
+		snprintf(row, sizeof(row), "%zu Environment%s", count, count > 1 ? "s" : "");
 		put_row(&rounds[i], &rounds[0], row);
 	}
+	made = crowd->count;
 	while (crowd->count)
 		remove_last(crowd);
-	put_lifecycle(crowd);
+	put_lifecycle(crowd, made);
 	pg_policy_free(crowd->policy);
 	child_memory_free(sending, sizeof(*sending));
 }

@@ -148,7 +148,8 @@ void table_switches(const struct bench_options *options, struct machine *machine
 		SWITCHING_TABLE, "Switch",
 		"Between an allowlist of so many entries and one of ten, idle and while one "
 		"CPU does nothing but send UDP to both. The store puts the phase in force; the "
-		"whole call is the library's, as a harness makes it. A packet counts as judged "
+		"whole call is the library's, or a harness's to the agent: there with the "
+		"closing of connections and the answer. A packet counts as judged "
 		"by the old phase if the switch that forbids it had returned before it was "
 		"sent and it arrived before the next switch began. The others are run as "
 		"their users run them, program and all, in between sets that both allow the "
@@ -161,6 +162,8 @@ void table_switches(const struct bench_options *options, struct machine *machine
 		put_row(options, machine, confined.environment, &run, counts[i], false);
 		put_row(options, machine, confined.environment, &run, counts[i], true);
 		confined_destroy(&confined);
+		if (!i)
+			switching_agent(options, machine, document);
 	}
 	switching_contenders(options, machine);
 	free(run.store_us);

@@ -35,5 +35,9 @@ struct judgement flooding_end(struct flooding *flooding, const struct change *ch
 /* Median, p99 and worst of the times, which are sorted, as three columns. */
 void switching_put(const char *row, const char *what, double *took_us, size_t count);
 
+/* ---- switching_agent.c */
+void switching_agent(const struct bench_options *options, const struct machine *machine,
+		     const char *document);
+
 /* ---- contenders_switching.c */
 void switching_contenders(const struct bench_options *options, const struct machine *machine);
