@@ -24,8 +24,11 @@ static const struct {
 	const char *name;
 	bench_table *run;
 } tables[] = {
-	{"fixed", table_fixed},	      {"loads", table_loads}, {"names", table_names},
-	{"switches", table_switches}, {"pairs", table_pairs}, {"veth", table_veth},
+	{"fixed", table_fixed},	      {"environments", table_environments},
+	{"floods", table_floods},     {"accepts", table_accepts},
+	{"loads", table_loads},	      {"names", table_names},
+	{"switches", table_switches}, {"pairs", table_pairs},
+	{"programs", table_programs},
 };
 
 struct pg_policy *bench_parse(const char *document, uint64_t *ret_ns)
@@ -115,7 +118,7 @@ static void set_up(const struct bench_options *options)
 	machine.plain_cgroup = open(machine.plain_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (machine.plain_cgroup < 0)
 		fail("opening the cgroup %s: %s", machine.plain_path, strerror(errno));
-	worker_memory(options->entries / 2 < BENCH_SPREAD ? options->entries / 2 : BENCH_SPREAD);
+	worker_memory(BENCH_SPREAD);
 }
 
 /* name is in the list, or there is none. */
@@ -151,6 +154,8 @@ int main(int argc, char **argv)
 
 	if (argc == 5 && !strcmp(argv[1], "worker"))
 		return worker_main(argv);
+	if (argc == 4 && !strcmp(argv[1], "rules"))
+		return rules_main(argv);
 	if (argc == 6 && !strcmp(argv[1], "names"))
 		return names_client_main(argv);
 	options_parse(&options, argc, argv);

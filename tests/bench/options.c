@@ -4,16 +4,20 @@
 #include <errno.h>
 #include <string.h>
 
-static const char usage[] = "Usage: bench --server NAMESPACE --name CGROUP [OPTION VALUE]...\n"
-			    "  --entries N    of the large set (default 1000000)\n"
-			    "  --rounds N     of each work (default 15)\n"
-			    "  --slice MS     of one work in one round (default 200)\n"
-			    "  --switches N   of each kind (default 10000)\n"
-			    "  --loads N      of each policy (default 3)\n"
-			    "  --attaches N   (default 100)\n"
-			    "  --lists DIR    load its *cidr*.txt too\n"
-			    "  --only TABLES  these alone, separated by commas\n"
-			    "  --output FILE  for the results\n";
+static const char usage[] =
+	"Usage: bench --server NAMESPACE --name CGROUP [OPTION VALUE]...\n"
+	"  --entries N    of the large set (default 1000000)\n"
+	"  --rounds N     of each work (default 15)\n"
+	"  --slice MS     of one work in one round (default 200)\n"
+	"  --switches N   of each kind (default 10000)\n"
+	"  --loads N      of each policy (default 3)\n"
+	"  --attaches N   (default 100)\n"
+	"  --environments N  at once, at most (default 1024)\n"
+	"  --lists DIR    load its *cidr*.txt too\n"
+	"  --only TABLES  these alone, separated by commas\n"
+	"  --lacks TEXT   \"NAME: REASON\" a line, of contenders that are not there\n"
+	"  --squid PID --tinyproxy PID\n"
+	"  --output FILE  for the results\n";
 
 /* An option with a number or with a text. */
 struct row {
@@ -41,6 +45,9 @@ void options_parse(struct bench_options *options, int argc, char **argv)
 		{"--name", NULL, 0, &options->name},
 		{"--lists", NULL, 0, &options->lists},
 		{"--output", NULL, 0, &options->output},
+		{"--lacks", NULL, 0, &options->lacks},
+		{"--squid", &options->squid, 1U << 22, NULL},
+		{"--tinyproxy", &options->tinyproxy, 1U << 22, NULL},
 		{"--only", NULL, 0, &options->only},
 		{"--entries", &options->entries, 1000000, NULL},
 		{"--rounds", &options->rounds, BENCH_ROUNDS, NULL},
@@ -48,6 +55,7 @@ void options_parse(struct bench_options *options, int argc, char **argv)
 		{"--switches", &options->switches, 1000000, NULL},
 		{"--loads", &options->loads, BENCH_LOADS_MAX, NULL},
 		{"--attaches", &options->attaches, 100000, NULL},
+		{"--environments", &options->environments, BENCH_ENVIRONMENTS, NULL},
 	};
 
 	*options = (struct bench_options){
@@ -57,6 +65,7 @@ void options_parse(struct bench_options *options, int argc, char **argv)
 		.switches = 10000,
 		.loads = 3,
 		.attaches = 100,
+		.environments = BENCH_ENVIRONMENTS,
 	};
 	for (int i = 1; i < argc; i += 2) {
 		size_t row = 0;

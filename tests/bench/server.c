@@ -49,6 +49,7 @@ void server_start(const char *namespace)
 	const int datagrams = socket_in(namespace, SOCK_DGRAM, ANY, BENCH_PORT);
 	int connects = socket_in(namespace, SOCK_STREAM, ANY, BENCH_PORT);
 	const int streams = socket_in(namespace, SOCK_STREAM, ANY, BENCH_PORT + 1);
+	int http = socket_in(namespace, SOCK_STREAM, ANY, BENCH_PORT_HTTP);
 	const pid_t parent = getpid(), pid = fork();
 	pthread_t thread;
 	int small = 4096;
@@ -60,13 +61,15 @@ void server_start(const char *namespace)
 		close(datagrams);
 		close(connects);
 		close(streams);
+		close(http);
 		return;
 	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
 	pin_first();
-	if (pthread_create(&thread, NULL, accept_and_close, &connects))
+	if (pthread_create(&thread, NULL, accept_and_close, &connects) ||
+	    server_http_start(&http) < 0)
 		_exit(1);
 	for (;;) {
 		int fd = accept4(streams, NULL, NULL, SOCK_CLOEXEC);
