@@ -3,9 +3,15 @@
 # Runs in the virtual machine, see smoke.sh.
 status=0
 
+# With what it took so far, since emulation is slow and each start of the programs is felt.
+ok() {
+	read -r up rest </proc/uptime
+	echo "ok     $* ($up s)"
+}
+
 for object in /bpf/*.bpf.o; do
 	if bpftool prog loadall "$object" /sys/fs/bpf/smoke; then
-		echo "ok     $object: $(find /sys/fs/bpf/smoke -type f | wc -l) programs load"
+		ok "$object: $(find /sys/fs/bpf/smoke -type f | wc -l) programs load"
 	else
 		echo "FAILED $object does not load"
 		status=1
@@ -14,7 +20,7 @@ for object in /bpf/*.bpf.o; do
 done
 
 if /phasegate doctor; then
-	echo "ok     doctor"
+	ok doctor
 else
 	echo "FAILED doctor"
 	status=1
@@ -28,7 +34,7 @@ fi
 for program in sockets_close bpf_dns bpf_dns_waits bpf_dns_recverr bpf_draining bpf_state \
 	bpf_pins bpf_members bpf_guard bpf_events bpf_host bpf_link; do
 	if "/$program"; then
-		echo "ok     $program"
+		ok "$program"
 	else
 		echo "FAILED $program"
 		status=1
