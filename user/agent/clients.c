@@ -2,7 +2,6 @@
 #include "server_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -63,7 +62,6 @@ static int check_outside(const struct pg_agent *agent, const struct pg_caller *c
 			 struct pg_error *err)
 {
 	pg_autofree char *cgroup = NULL;
-	pg_autoclose int records = -1;
 	int error = pg_caller_cgroup(caller, &cgroup, err);
 
 	if (error)
@@ -75,12 +73,7 @@ static int check_outside(const struct pg_agent *agent, const struct pg_caller *c
 	if (*cgroup == '/' && pg_record_is_within(cgroup + 1, agent->config->parent))
 		return pg_fail(err, -EPERM, "process %d is below the agent's cgroup_parent",
 			       caller->pid);
-	records = open(PG_RECORD_ROOT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (records < 0 && errno == ENOENT)
-		return 0;
-	if (records < 0)
-		return pg_fail_errno(err, -errno, "cannot open %s", PG_RECORD_ROOT);
-	return pg_records_refuse_inside(records, cgroup, err);
+	return pg_host_refuse_inside(agent->host, cgroup, err);
 }
 
 /* It says nothing about the caller. */

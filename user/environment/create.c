@@ -160,10 +160,19 @@ static int refuse_existing(const struct pg_environment *environment, struct pg_e
 	return 0;
 }
 
+static int make_record(struct pg_environment *environment, int records_fd, struct pg_error *err)
+{
+	PG_CLEANUP(pg_own_records_clear) struct pg_own_records own = {};
+
+	pg_host_own_records(environment->host, &own);
+	return pg_record_create(records_fd, &environment->record, &own, &environment->record_fd,
+				err);
+}
+
 static int write_record(struct pg_environment *environment, int records_fd, struct pg_error *err)
 {
 	struct pg_record *record = &environment->record;
-	int error = pg_record_create(records_fd, record, &environment->record_fd, err);
+	int error = make_record(environment, records_fd, err);
 
 	if (error)
 		return error;

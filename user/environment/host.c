@@ -276,11 +276,12 @@ static int own_cgroup(char **ret_path, struct pg_error *err)
 /* Looks through the records, before anything is made: for where we are, and for orphans. */
 static int settle_records(struct pg_host *host, int records_fd, struct pg_error *err)
 {
+	const struct pg_own_records none = {};
 	pg_autofree char *own = NULL;
 	int error = own_cgroup(&own, err);
 
 	if (!error)
-		error = pg_records_refuse_inside(records_fd, own, err);
+		error = pg_records_refuse_inside(records_fd, own, &none, err);
 	/* What cannot be read must not have been changed. */
 	if (!error && host->pins)
 		error = pg_kept_read(host, records_fd, err);

@@ -142,6 +142,10 @@ static inline void pg_host_freep(struct pg_host **host)
 int pg_host_fd(const struct pg_host *host);
 int pg_host_process(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
 
+/* -EBUSY if the cgroup is an Environment's, of whatever host, or below one. */
+int pg_host_refuse_inside(const struct pg_host *host, const char *cgroup,
+			  struct pg_error *err) PG_MUST_CHECK;
+
 struct pg_kernel *pg_host_kernel(const struct pg_host *host);
 /* The cgroup2 mount point. */
 const char *pg_host_cgroup_mount(const struct pg_host *host);

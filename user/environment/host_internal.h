@@ -92,6 +92,9 @@ struct pg_host {
 
 void pg_host_warn(const struct pg_host *host, const char *code, const char *message);
 
+/* own.c: adds those of its Environments. */
+void pg_host_own_records(const struct pg_host *host, struct pg_own_records *own);
+
 /* The operator never allows it, in no mode. */
 bool pg_host_forbids(const struct pg_host *host, const struct pg_addr *addr);
 /* An entry that has the address opens the port, too. */

@@ -170,7 +170,9 @@ static int read_record(int record_fd, const char *name, struct pg_record *ret_re
 /* Calls back with each record's open directory. */
 typedef int (*record_visit)(void *userdata, int record_fd, const char *name, struct pg_error *err);
 
-static int visit_records(int records_fd, record_visit visit, void *userdata, struct pg_error *err)
+/* But those that are to be passed over. */
+static int visit_some(int records_fd, bool (*pass)(void *userdata, const char *name),
+		      record_visit visit, void *userdata, struct pg_error *err)
 {
 	pg_autoclosedir DIR *dir = pg_dir_reopen(records_fd);
 	struct dirent *entry;
@@ -181,7 +183,7 @@ static int visit_records(int records_fd, record_visit visit, void *userdata, str
 	while ((entry = readdir(dir))) {
 		pg_autoclose int record_fd = -1;
 
-		if (!pg_record_name_valid(entry->d_name))
+		if (!pg_record_name_valid(entry->d_name) || (pass && pass(userdata, entry->d_name)))
 			continue;
 		record_fd = openat(records_fd, entry->d_name,
 				   O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -192,6 +194,11 @@ static int visit_records(int records_fd, record_visit visit, void *userdata, str
 			return error;
 	}
 	return 0;
+}
+
+static int visit_records(int records_fd, record_visit visit, void *userdata, struct pg_error *err)
+{
+	return visit_some(records_fd, NULL, visit, userdata, err);
 }
 
 bool pg_record_is_within(const char *path, const char *other)
@@ -210,17 +217,14 @@ static const char *overlap_with(const struct pg_record *record, const char *path
 	return NULL;
 }
 
-static int refuse_overlap(void *userdata, int record_fd, const char *name, struct pg_error *err)
+static int refuse_overlap(const struct pg_record *record, const struct pg_record *other,
+			  struct pg_error *err)
 {
-	const struct pg_record *record = userdata;
-	PG_CLEANUP(pg_record_clear) struct pg_record other = {};
-	int error = read_record(record_fd, name, &other, err);
+	const char *name = other->name;
 
-	if (error)
-		return error == -ENOENT ? 0 : error;
 	for (size_t i = 0; i < record->cgroup_count; i++) {
 		const char *path = record->cgroups[i].path;
-		const char *found = overlap_with(&other, path);
+		const char *found = overlap_with(other, path);
 
 		if (found && strcmp(found, path) == 0)
 			return pg_fail(err, -EBUSY,
@@ -236,27 +240,74 @@ static int refuse_overlap(void *userdata, int record_fd, const char *name, struc
 	return 0;
 }
 
-static int refuse_inside(void *userdata, int record_fd, const char *name, struct pg_error *err)
+struct newcomer {
+	const struct pg_record *record; /* or */
+	const char *cgroup;
+	const struct pg_own_records *own;
+};
+
+static int refuse_overlap_with(void *userdata, int record_fd, const char *name,
+			       struct pg_error *err)
 {
-	const char *cgroup = userdata;
+	const struct newcomer *newcomer = userdata;
 	PG_CLEANUP(pg_record_clear) struct pg_record other = {};
 	int error = read_record(record_fd, name, &other, err);
 
 	if (error)
 		return error == -ENOENT ? 0 : error;
-	for (size_t i = 0; i < other.cgroup_count; i++)
-		if (pg_record_is_within(cgroup, other.cgroups[i].path))
+	return refuse_overlap(newcomer->record, &other, err);
+}
+
+static bool is_own(void *userdata, const char *name)
+{
+	const struct pg_own_records *own = ((const struct newcomer *)userdata)->own;
+
+	return pg_own_records_find(own, name) != NULL;
+}
+
+static int refuse_overlaps(int records_fd, const struct pg_record *record,
+			   const struct pg_own_records *own, struct pg_error *err)
+{
+	struct newcomer newcomer = {.record = record, .own = own};
+	int error = 0;
+
+	for (size_t i = 0; i < own->count && !error; i++)
+		error = refuse_overlap(record, own->records[i], err);
+	return error ? error : visit_some(records_fd, is_own, refuse_overlap_with, &newcomer, err);
+}
+
+static int refuse_inside(const char *cgroup, const struct pg_record *record, struct pg_error *err)
+{
+	for (size_t i = 0; i < record->cgroup_count; i++)
+		if (pg_record_is_within(cgroup, record->cgroups[i].path))
 			return pg_fail(err, -EBUSY,
 				       "this process is already inside the Environment %s, whose"
 				       " policy a command in a new cgroup would leave; start it"
 				       " outside of %s",
-				       name, other.cgroups[i].path);
+				       record->name, record->cgroups[i].path);
 	return 0;
 }
 
-int pg_records_refuse_inside(int records_fd, const char *cgroup, struct pg_error *err)
+static int refuse_inside_of(void *userdata, int record_fd, const char *name, struct pg_error *err)
 {
-	return visit_records(records_fd, refuse_inside, (void *)cgroup, err);
+	const struct newcomer *newcomer = userdata;
+	PG_CLEANUP(pg_record_clear) struct pg_record other = {};
+	int error = read_record(record_fd, name, &other, err);
+
+	if (error)
+		return error == -ENOENT ? 0 : error;
+	return refuse_inside(newcomer->cgroup, &other, err);
+}
+
+int pg_records_refuse_inside(int records_fd, const char *cgroup, const struct pg_own_records *own,
+			     struct pg_error *err)
+{
+	struct newcomer newcomer = {.cgroup = cgroup, .own = own};
+	int error = 0;
+
+	for (size_t i = 0; i < own->count && !error; i++)
+		error = refuse_inside(cgroup, own->records[i], err);
+	return error ? error : visit_some(records_fd, is_own, refuse_inside_of, &newcomer, err);
 }
 
 int pg_record_put(int record_fd, const char *file, const char *text, size_t size,
@@ -304,11 +355,11 @@ int pg_record_write(int record_fd, const struct pg_record *record, struct pg_err
 	return error ? pg_error_prefix(err, "%s", record->name) : 0;
 }
 
-int pg_record_create(int records_fd, const struct pg_record *record, int *ret_fd,
-		     struct pg_error *err)
+int pg_record_create(int records_fd, const struct pg_record *record,
+		     const struct pg_own_records *own, int *ret_fd, struct pg_error *err)
 {
 	pg_autoclose int fd = -1;
-	int error = visit_records(records_fd, refuse_overlap, (void *)record, err);
+	int error = refuse_overlaps(records_fd, record, own, err);
 
 	if (error)
 		return error;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 #define PG_RECORD_ROOT "/run/phasegate"
 #define PG_PIN_ROOT    "/sys/fs/bpf/phasegate"
@@ -57,12 +58,25 @@ void pg_record_clear(struct pg_record *record);
 /* Whether the path is the other one or below it. */
 bool pg_record_is_within(const char *path, const char *other);
 
+/* Records whose locks this process has: they are as they are here, and need not be read again. */
+struct pg_own_records {
+	const struct pg_record **records;
+	size_t count, room;
+	struct pg_hash_key key;
+	struct pg_hash_table names;
+};
+/* -ENOMEM: not all of them are known, which takes longer but is no error. */
+int pg_own_records_add(struct pg_own_records *own, const struct pg_record *record);
+const struct pg_record *pg_own_records_find(const struct pg_own_records *own, const char *name);
+void pg_own_records_clear(struct pg_own_records *own);
+
 /*
  * Makes the directory of a record; *ret_fd holds its lock. -EEXIST: the name is taken. -EBUSY:
  * another Environment's cgroup is the same, above or below. It is a record once it is written; what
  * is written before that (the state) exists with it or is found without it.
  */
-int pg_record_create(int records_fd, const struct pg_record *record, int *ret_fd,
+int pg_record_create(int records_fd, const struct pg_record *record,
+		     const struct pg_own_records *own, int *ret_fd,
 		     struct pg_error *err) PG_MUST_CHECK;
 int pg_record_write(int record_fd, const struct pg_record *record,
 		    struct pg_error *err) PG_MUST_CHECK;
@@ -75,7 +89,7 @@ int pg_record_open(int records_fd, const char *name, struct pg_record *ret_recor
 int pg_record_put(int record_fd, const char *file, const char *text, size_t size,
 		  struct pg_error *err) PG_MUST_CHECK;
 /* -EBUSY if the cgroup is an Environment's, or below one. */
-int pg_records_refuse_inside(int records_fd, const char *cgroup,
+int pg_records_refuse_inside(int records_fd, const char *cgroup, const struct pg_own_records *own,
 			     struct pg_error *err) PG_MUST_CHECK;
 int pg_record_remove(int records_fd, const char *name, struct pg_error *err) PG_MUST_CHECK;
 
