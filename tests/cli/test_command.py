@@ -8,7 +8,7 @@ import unittest
 from cli import main, phasegate
 
 
-COMMANDS = ("check", "run", "doctor", "env", "events", "explain", "verify", "seccomp")
+COMMANDS = ("check", "run", "doctor", "debug", "env", "events", "explain", "verify", "seccomp")
 WITH_OPTIONS = tuple((command,) for command in COMMANDS if command != "env") + tuple(
     ("env", word) for word in ("create", "list", "show", "phase", "update", "destroy"))
 

@@ -18,7 +18,7 @@ _phasegate
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 ENV = ("create", "list", "show", "phase", "update", "destroy")
-COMMANDS = (("check",), ("run",), ("doctor",), ("events",), ("explain",), ("verify",),
+COMMANDS = (("check",), ("run",), ("doctor",), ("debug",), ("events",), ("explain",), ("verify",),
             ("seccomp",),
             *(("env", word) for word in ENV))
 # What stands before an option of the command, so that the option is what decides.
@@ -43,9 +43,10 @@ class Completion(unittest.TestCase):
         return done.stdout.split()
 
     def test_commands(self):
-        self.assertEqual(self.complete(""), ["check", "run", "doctor", "env", "events", "explain",
-                                             "verify", "seccomp", "--help", "--version"])
-        self.assertEqual(self.complete("d"), ["doctor"])
+        self.assertEqual(self.complete(""), ["check", "run", "doctor", "debug", "env", "events",
+                                             "explain", "verify", "seccomp", "--help",
+                                             "--version"])
+        self.assertEqual(self.complete("do"), ["doctor"])
         self.assertEqual(self.complete("env", ""), [*ENV, "--help"])
 
     def test_options_exist(self):

@@ -31,6 +31,7 @@ struct pg_command {
 int pg_command_check(int argc, char **argv);
 int pg_command_run(int argc, char **argv);
 int pg_command_doctor(int argc, char **argv);
+int pg_command_debug(int argc, char **argv);
 int pg_command_env(int argc, char **argv);
 int pg_command_events(int argc, char **argv);
 int pg_command_explain(int argc, char **argv);

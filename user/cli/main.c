@@ -30,6 +30,12 @@ static const struct pg_command commands[] = {
 		.run = pg_command_doctor,
 	},
 	{
+		.name = "debug",
+		.arguments = "[--seconds N] [--json]",
+		.summary = "say what the BPF programs and maps on this host do and take",
+		.run = pg_command_debug,
+	},
+	{
 		.name = "env",
 		.arguments = "create|list|show|phase|update|destroy [NAME] [OPTION]...",
 		.summary = "create and change Environments of the host agent",
