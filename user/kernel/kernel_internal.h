@@ -29,6 +29,18 @@ struct pg_set_use {
 	uint8_t tables;
 };
 
+/* What an Environment has in pg_own. */
+struct pg_own_list {
+	uint64_t env_id;
+	struct pg_addr *items;
+	size_t count, room;
+};
+/* By env_id; none is empty. */
+struct pg_own_book {
+	struct pg_own_list *lists;
+	size_t count, room;
+};
+
 struct pg_kernel {
 	struct phasegate_bpf *skeleton;
 	struct phasegate_bpf *links; /* link_load.c; NULL: not loaded */
@@ -44,6 +56,7 @@ struct pg_kernel {
 	struct pg_put_list puts;
 	size_t put_count;
 	struct pg_emptying emptying;
+	struct pg_own_book own;
 };
 
 /* Lowest free slot, marked as used; 0 if there is none. Slot 0 is never given out. */
@@ -100,6 +113,20 @@ void pg_link_programs_leave_out(const struct phasegate_bpf *skeleton);
 /* flow.c: maps pg_flow_counts. */
 int pg_flow_counts_map(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;
 void pg_flow_counts_unmap(struct pg_kernel *kernel);
+
+/* own.c: of pinned maps, before anything else is done with pg_own. */
+int pg_own_read(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;
+/* ff02::1:ffXX:XXXX, RFC 4291, 2.7.1; none for IPv4. */
+bool pg_own_group(const struct pg_own_key *address, struct pg_own_key *ret_group);
+
+/* own_book.c; -ENOMEM. The list of an Environment stays where it is until another is added. */
+struct pg_own_list *pg_own_book_find(const struct pg_own_book *book, uint64_t env_id);
+int pg_own_book_add(struct pg_own_book *book, uint64_t env_id,
+		    const struct pg_addr *addr) PG_MUST_CHECK;
+void pg_own_book_remove(struct pg_own_book *book, uint64_t env_id, const struct pg_addr *addr);
+void pg_own_book_clear(struct pg_own_book *book);
+/* From the map; puts the counts of the groups right. */
+int pg_own_book_read(struct pg_own_book *book, int own, int groups) PG_MUST_CHECK;
 
 /* forget.c: deletes the keys of a hash of at most so many which begin with env_id. */
 void pg_keys_forget(int map, size_t key_size, size_t most, uint64_t env_id);

@@ -101,6 +101,8 @@ int pg_kernel_open(const char *pins, struct pg_kernel **ret_kernel, struct pg_er
 		return error;
 	pg_states_map(kernel);
 	error = pg_flow_counts_map(kernel, err);
+	if (!error && adopted)
+		error = pg_own_read(kernel, err);
 	if (error)
 		return error;
 	kernel->events = ring_buffer__new(bpf_map__fd(kernel->skeleton->maps.pg_events),
@@ -124,6 +126,7 @@ void pg_kernel_free(struct pg_kernel *kernel)
 	pg_flow_counts_unmap(kernel);
 	phasegate_bpf__destroy(kernel->links);
 	phasegate_bpf__destroy(kernel->skeleton);
+	pg_own_book_clear(&kernel->own);
 	free(kernel);
 }
 

@@ -21,8 +21,7 @@ static int groups_fd(const struct pg_kernel *kernel)
 	return bpf_map__fd(kernel->skeleton->maps.pg_own_groups);
 }
 
-/* ff02::1:ffXX:XXXX, RFC 4291, 2.7.1; none for IPv4. */
-static bool solicited_node(const struct pg_own_key *address, struct pg_own_key *ret_group)
+bool pg_own_group(const struct pg_own_key *address, struct pg_own_key *ret_group)
 {
 	if (pg_addr_is_v4(&address->addr))
 		return false;
@@ -39,7 +38,7 @@ static void count_group(struct pg_kernel *kernel, const struct pg_own_key *addre
 	struct pg_own_key group;
 	__u32 count = 0;
 
-	if (!solicited_node(address, &group))
+	if (!pg_own_group(address, &group))
 		return;
 	(void)bpf_map_lookup_elem(groups_fd(kernel), &group, &count);
 	if (!count && difference < 0)
@@ -52,34 +51,39 @@ static void count_group(struct pg_kernel *kernel, const struct pg_own_key *addre
 		bpf_map_delete_elem(groups_fd(kernel), &group);
 }
 
-static int delete_own(struct pg_kernel *kernel, const struct pg_own_key *key)
-{
-	if (bpf_map_delete_elem(own_fd(kernel), key))
-		return -errno;
-	count_group(kernel, key, -1);
-	return 0;
-}
-
 int pg_own_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,
 	       uint64_t netns, struct pg_error *err)
 {
 	const struct pg_own_key key = {.env_id = env_id, .addr = *addr};
 	const pg_own_value value = netns;
 	char text[PG_ADDR_TEXT];
+	int error = pg_own_book_add(&kernel->own, env_id, addr);
 
-	if (!bpf_map_update_elem(own_fd(kernel), &key, &value, BPF_NOEXIST))
+	if (error)
+		return pg_fail(err, error, "not enough memory for own addresses");
+	if (!bpf_map_update_elem(own_fd(kernel), &key, &value, BPF_NOEXIST)) {
 		count_group(kernel, &key, 1);
-	else if (errno != EEXIST || bpf_map_update_elem(own_fd(kernel), &key, &value, BPF_EXIST))
-		return pg_fail_errno(err, -errno, "recording the Environment's own address %s",
-				     pg_addr_format(addr, text));
-	return 0;
+		return 0;
+	}
+	if (errno == EEXIST && !bpf_map_update_elem(own_fd(kernel), &key, &value, BPF_EXIST))
+		return 0;
+	error = -errno;
+	if (!pg_own_has(kernel, env_id, addr))
+		pg_own_book_remove(&kernel->own, env_id, addr);
+	return pg_fail_errno(err, error, "recording the Environment's own address %s",
+			     pg_addr_format(addr, text));
 }
 
 void pg_own_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr)
 {
 	const struct pg_own_key key = {.env_id = env_id, .addr = *addr};
 
-	(void)delete_own(kernel, &key);
+	/* Keeps it in the book if it stays: it is tried again when the Environment ends. */
+	if (!bpf_map_delete_elem(own_fd(kernel), &key))
+		count_group(kernel, &key, -1);
+	else if (errno != ENOENT)
+		return;
+	pg_own_book_remove(&kernel->own, env_id, addr);
 }
 
 bool pg_own_has(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr)
@@ -101,20 +105,26 @@ static bool is_among(const struct pg_addr *addrs, size_t count, const struct pg_
 void pg_own_retain(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addrs,
 		   size_t count)
 {
-	struct pg_own_key key, next, *previous = NULL;
+	const struct pg_own_list *list = pg_own_book_find(&kernel->own, env_id);
 
-	while (!bpf_map_get_next_key(own_fd(kernel), previous, &next)) {
-		if (next.env_id == env_id && !is_among(addrs, count, &next.addr) &&
-		    !delete_own(kernel, &next))
-			continue;
-		key = next;
-		previous = &key;
+	/* From the end: the last one takes the place of one that goes, and the list goes with it.
+	 */
+	for (size_t i = list ? list->count : 0; i > 0; i--) {
+		const struct pg_addr addr = list->items[i - 1];
+
+		if (!is_among(addrs, count, &addr))
+			pg_own_remove(kernel, env_id, &addr);
 	}
 }
 
 void pg_own_clear(struct pg_kernel *kernel, uint64_t env_id)
 {
 	pg_own_retain(kernel, env_id, NULL, 0);
-	/* Counts of a process that was killed in between. */
-	pg_keys_forget(groups_fd(kernel), sizeof(struct pg_own_key), PG_OWN_GROUPS_MAX, env_id);
+}
+
+int pg_own_read(struct pg_kernel *kernel, struct pg_error *err)
+{
+	int error = pg_own_book_read(&kernel->own, own_fd(kernel), groups_fd(kernel));
+
+	return error ? pg_fail(err, error, "not enough memory for own addresses") : 0;
 }
