@@ -14,6 +14,7 @@
 #include "flow.bpf.h"
 #include "hook.bpf.h"
 #include "link.bpf.h"
+#include "link_new.bpf.h"
 #include "loopback.bpf.h"
 #include "maps.bpf.h"
 #include "neighbour.bpf.h"
@@ -448,4 +449,11 @@ int pg_link_to(struct __sk_buff *skb)
 	pg_view_read(&view, &link->header);
 	pg_link_see(skb, &view, table);
 	return PG_TC_NEXT;
+}
+
+/* What comes out of one without a guard. */
+SEC("tc")
+int pg_link_new(struct __sk_buff *skb)
+{
+	return pg_is_frame_of_member(skb) ? PG_TC_DROP : PG_TC_NEXT;
 }

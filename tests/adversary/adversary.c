@@ -5,6 +5,7 @@
  *   adversary list                   the names of all vectors
  *   adversary serve                  a server, for what comes from outside
  *   adversary first ATTEMPT          tries it at once, some times, and goes on as without
+ *   adversary flood ATTEMPT          frames by eth1 once it is there, and so on; a line for each
  *   adversary                        attempts from standard input:
  *     NAME root|user KEY=VALUE...    keys as in parse()
  */
@@ -14,6 +15,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <grp.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <netpacket/packet.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -164,6 +168,49 @@ int in_child(vector_fn function, const struct attempt *attempt)
 	return result;
 }
 
+static void parse_all(struct attempt *attempt, char **rest)
+{
+	for (char *word; (word = strtok_r(NULL, " \n", rest));) {
+		char *value = strchr(word, '=');
+
+		if (!value)
+			continue;
+		*value++ = '\0';
+		parse(attempt, word, value);
+	}
+}
+
+/* By the next device when one has gone. */
+static void flood(char *line)
+{
+	struct attempt attempt = {.token = ""};
+	struct sockaddr_ll to = {.sll_family = AF_PACKET};
+	const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	char *rest = NULL, device[IFNAMSIZ] = "eth1";
+	unsigned number = 1;
+	uint8_t frame[ROOM];
+	bool taken = false;
+	size_t size;
+
+	strtok_r(line, " \n", &rest);
+	parse_all(&attempt, &rest);
+	size = put_ethernet(frame, &attempt, ETHERTYPE_IP);
+	size += put_udp(frame + size, &attempt.own, &attempt.target, PORT, attempt.token);
+	for (;;) {
+		to.sll_ifindex = (int)if_nametoindex(device);
+		if (!to.sll_ifindex && taken)
+			snprintf(device, sizeof(device), "eth%u", ++number);
+		if (!to.sll_ifindex)
+			taken = false;
+		else if (sendto(fd, frame, size, 0, (struct sockaddr *)&to, sizeof(to)) > 0 &&
+			 !taken) {
+			taken = true;
+			puts("{}");
+			fflush(stdout);
+		}
+	}
+}
+
 static void interpret(char *line)
 {
 	struct attempt attempt = {.token = ""};
@@ -176,14 +223,7 @@ static void interpret(char *line)
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	if (!privilege)
 		return;
-	for (char *word; (word = strtok_r(NULL, " \n", &rest));) {
-		char *value = strchr(word, '=');
-
-		if (!value)
-			continue;
-		*value++ = '\0';
-		parse(&attempt, word, value);
-	}
+	parse_all(&attempt, &rest);
 	if (vector)
 		result = try_one(vector, strcmp(privilege, "root") == 0, &attempt);
 	for (char *c = result.note; *c; c++)
@@ -215,6 +255,8 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1 && strcmp(argv[1], "serve") == 0)
 		return serve();
+	if (argc > 2 && strcmp(argv[1], "flood") == 0)
+		flood(argv[2]);
 	while (getline(&line, &room, stdin) > 0)
 		interpret(line);
 	free(line);

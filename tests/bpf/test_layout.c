@@ -100,14 +100,15 @@ static const struct {
 	{ \
 #name, sizeof(struct name) \
 	}
-	STRUCT(pg_header),	   STRUCT(pg_phase_slot),    STRUCT(pg_endpoint),
-	STRUCT(pg_addr),	   STRUCT(pg_counters),	     STRUCT(pg_flow_key),
-	STRUCT(pg_dns_socket),	   STRUCT(pg_dns_listener),  STRUCT(pg_dns_served_key),
-	STRUCT(pg_flow),	   STRUCT(pg_mark),	     STRUCT(pg_own_key),
-	STRUCT(pg_state),	   STRUCT(pg_member),	     STRUCT(pg_slot_use),
-	STRUCT(pg_member_address), STRUCT(pg_event_budget),  STRUCT(pg_flow_count),
-	STRUCT(pg_link),	   STRUCT(pg_link_flow),     STRUCT(pg_link_peer),
-	STRUCT(pg_link_ack),	   STRUCT(pg_link_stations), STRUCT(pg_link_table),
+	STRUCT(pg_header),	   STRUCT(pg_phase_slot),   STRUCT(pg_endpoint),
+	STRUCT(pg_addr),	   STRUCT(pg_counters),	    STRUCT(pg_flow_key),
+	STRUCT(pg_dns_socket),	   STRUCT(pg_dns_listener), STRUCT(pg_dns_served_key),
+	STRUCT(pg_flow),	   STRUCT(pg_mark),	    STRUCT(pg_own_key),
+	STRUCT(pg_state),	   STRUCT(pg_member),	    STRUCT(pg_slot_use),
+	STRUCT(pg_member_address), STRUCT(pg_event_budget), STRUCT(pg_flow_count),
+	STRUCT(pg_link),	   STRUCT(pg_link_flow),    STRUCT(pg_link_peer),
+	STRUCT(pg_link_ack),	   STRUCT(pg_link_network), STRUCT(pg_link_stations),
+	STRUCT(pg_link_table),
 #undef STRUCT
 };
 
@@ -177,7 +178,7 @@ static void check_programs(struct check *check, const struct bpf_object *object)
 {
 	static const char *const hooks[] = {
 #define PG_X(symbol, program, ...) #program,
-		PG_HOOKS(PG_X) PG_LINK_HOOKS(PG_X)
+		PG_HOOKS(PG_X) PG_LINK_HOOKS(PG_X) "pg_link_new",
 #undef PG_X
 	};
 	const size_t count = sizeof(hooks) / sizeof(hooks[0]);

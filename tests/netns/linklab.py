@@ -19,6 +19,7 @@ from test_adopt import AdoptTest
 FRAMES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "frames.py")
 
 NEW = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+HELD = "0x5048"  # As PG_LINK_NEW in abi/link.h.
 CONTAINERS4, CONTAINERS6 = "198.18.0.0/15", "2001:db8:77::/48"
 
 
@@ -106,13 +107,20 @@ class LinkTest(AdoptTest):
         return re.search("link/ether ([0-9a-f:]+)", shown)[1]
 
     def filters(self, device):
-        """The priorities of the filters on an interface of the host's."""
+        """The priorities of the filters on an interface of the host's, but that of links without a
+        guard."""
+        return [priority for priority, handle in self.all_filters(device) if handle != HELD]
+
+    def is_held(self, device):
+        return HELD in [handle for _, handle in self.all_filters(device)]
+
+    def all_filters(self, device):
         found = []
         for side in ("ingress", "egress"):
             shown = subprocess.run(
                 self.lab.client.command("tc", "filter", "show", "dev", device, side), check=False,
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-            found += re.findall(r"pref (\d+) bpf chain 0 handle", shown)
+            found += re.findall(r"pref (\d+) bpf chain 0 handle (\w+)", shown)
         return found
 
     def frames_pass(self, container, *destinations, **more):

@@ -132,6 +132,25 @@ class Links(LinkTest):
         self.assert_link(keeper, "v1")
         self.assert_link(keeper, "", guard="none", device="mac0", reason="no-veth")
 
+    def test_anothers_link(self):
+        """Of no Environment: whoever is there goes on as before, and nothing stays."""
+        container, stranger = self.container(), self.container("stranger", 2)
+        keeper = self.keeper()
+        self.assertFalse(self.is_held("v2"))
+        self.attach(keeper, container)
+        self.assertEqual((self.is_held("v1"), self.is_held("v2")), (False, True))
+        self.assertEqual(self.frames_pass(stranger, A4, D4, gateway="b2"), {A4, D4})
+        stranger.join(3, device="eth1", bridge=False)
+        self.wait_for(lambda: self.is_held("v3"), about="a new link is not held")
+        # A member's process there is the Environment's; its packet sockets have no guard yet.
+        member = Container(self, "member", ("nsenter", f"--net=/proc/{stranger.pid}/ns/net"))
+        member.cgroup, member.number, member.gateway = container.cgroup, 2, "b2"
+        self.assertEqual(self.frames_pass(member, A4, D4), set())
+        keeper("destroy", "release")
+        self.assertEqual(keeper.finish()[0], 0)
+        for end in ("v1", "v2", "v3"):
+            self.assertEqual(self.all_filters(end), [])
+
     def test_shared(self):
         """Whoever is not of the Environment goes on as before; and what is the Environment's own
         is guarded as before."""

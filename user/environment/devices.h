@@ -78,6 +78,9 @@ struct pg_device_routes {
 int pg_devices_routes(int netns_fd, const struct pg_device_routes *visits,
 		      struct pg_error *err) PG_MUST_CHECK;
 
+/* Who is told so often that a list is not whole asks again later. */
+#define PG_DEVICES_TRIES 10
+
 enum pg_devices_read {
 	PG_DEVICES_READ,  /* all that was there */
 	PG_DEVICES_ENDED, /* and a whole list was */

@@ -215,24 +215,29 @@ static int add(struct pg_environment *environment, const struct pg_scanned *scan
 }
 
 /* The number of a namespace that has gone may be another's by now, and so may its inode. */
-static bool is_still(const struct pg_home *home, const struct pg_scanned *scanned)
+static int is_still(const struct pg_home *home, const struct pg_scanned *scanned, bool *ret_same,
+		    struct pg_error *err)
 {
-	struct pg_error unused = {};
-	int nsid;
+	int nsid = home->nsid;
+	int error = home->is_host ? 0
+				  : pg_homes_netlink_id(pg_homes_netlink(home->environment->host),
+							scanned->fd, false, &nsid, err);
 
-	return home->is_host ||
-	       pg_homes_netlink_id(pg_homes_netlink(home->environment->host), scanned->fd, false,
-				   &nsid, &unused) ||
-	       nsid == home->nsid;
+	*ret_same = nsid == home->nsid;
+	return error;
 }
 
 static int take_scanned(struct pg_environment *environment, const struct pg_scanned *scanned,
 			enum pg_homes_look why, bool *changed, struct pg_error *err)
 {
 	struct pg_home *home = find(environment, scanned->inode);
-	int error = 0;
+	bool same = true;
+	int error = home ? is_still(home, scanned, &same, err) : 0;
 
-	if (home && !is_still(home, scanned)) {
+	/* Of which that cannot be told is looked at again. */
+	if (error)
+		return error;
+	if (!same) {
 		discard(home, false);
 		*changed = true;
 		home = NULL;
@@ -358,6 +363,7 @@ int pg_homes_start(struct pg_environment *environment, enum pg_homes_look why, s
 	struct pg_home *home;
 	int error;
 
+	pg_links_hold(environment->host);
 	/* Who is still to come may send at once. Commands of `run` are started from here. */
 	if (!environment->settings.attached) {
 		home = insert_host(environment, err);

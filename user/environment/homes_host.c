@@ -77,8 +77,11 @@ static void set_timer(struct pg_homes *homes, uint64_t when)
 	if (homes->set_for && homes->set_for <= when)
 		return;
 	homes->set_for = when;
-	if (pg_timer_set(homes->timer_fd, when > now ? when - now : 1, 0, &err))
-		pg_host_warn(homes->host, "own_address", err.text);
+	if (!pg_timer_set(homes->timer_fd, when > now ? when - now : 1, 0, &err))
+		return;
+	/* Whatever is next sets it again. */
+	homes->set_for = 0;
+	pg_host_warn(homes->host, "own_address", err.text);
 }
 
 static void look_at(struct pg_environment *environment, uint64_t when)
@@ -302,6 +305,15 @@ static void follow_watched(const struct pg_host *host, int watch)
 				pg_homes_follow(environment);
 }
 
+/* Some of them have new cgroups, and nobody says which. */
+static void follow_all(const struct pg_host *host)
+{
+	struct pg_environment *environment;
+
+	LIST_FOREACH (environment, &host->environments, link)
+		pg_homes_follow(environment);
+}
+
 static int process_cgroups(void *userdata, struct pg_error *err)
 {
 	struct pg_homes *homes = userdata;
@@ -314,7 +326,9 @@ static int process_cgroups(void *userdata, struct pg_error *err)
 
 	for (ssize_t at = 0; at < got; at += (ssize_t)(sizeof(*event) + event->len)) {
 		event = (const struct inotify_event *)&buffer.bytes[at];
-		if (event->mask & IN_CREATE)
+		if (event->mask & IN_Q_OVERFLOW)
+			follow_all(homes->host);
+		else if (event->mask & IN_CREATE)
 			follow_watched(homes->host, event->wd);
 	}
 	return 0;

@@ -28,6 +28,8 @@
 /* While others live in a home, or a guarded link leads where no home is: how long until that is
  * looked at again. */
 #define SOON_NS	    (PG_NSEC_PER_SEC / 4)
+/* What fails again and again is tried less often. */
+#define SELDOM_NS   (16 * PG_NSEC_PER_SEC)
 /* A runtime is at work on a new link; its addresses and routes come after it. */
 #define YOUNG_LOOKS 2
 
@@ -104,6 +106,7 @@ int pg_veth_take_off(struct pg_veth *veth, struct pg_error *err)
 	pg_link_forget(environment->host->kernel, veth->ifindex);
 	veth->owner = NULL;
 	veth->shared = false;
+	pg_veth_hold(environment->host->links, veth);
 	return 0;
 }
 
@@ -156,6 +159,7 @@ static int try_to_guard(struct pg_home *home, struct pg_veth *veth, const struct
 	veth->unwritten = false;
 	error = put_on(veth, err);
 	if (!error) {
+		pg_veth_let_go(veth);
 		pg_log_debug("%s: guards the interface %s", environment->record.name, veth->name);
 		return 0;
 	}
@@ -210,6 +214,14 @@ static bool is_unsettled(const struct pg_home *home)
 	return home->links && (home->links->who.since || home->links->young);
 }
 
+static void failed_soon(const struct pg_link_watch *watch)
+{
+	struct pg_error err = {};
+
+	if (pg_links_again(watch->host, watch->pause, &err))
+		warn(watch->host, &err);
+}
+
 /* A new link, or one that leads somewhere else now. */
 static void settle(struct pg_link_watch *watch, struct pg_veth *veth, bool *unknown)
 {
@@ -229,13 +241,16 @@ static void settle(struct pg_link_watch *watch, struct pg_veth *veth, bool *unkn
 		error = pg_veth_guard(home, veth, &home->links->who, &err);
 	if (!error)
 		error = pg_links_look(home, &err);
-	if (error)
+	if (error && !veth->told)
 		warn(watch->host, &err);
+	veth->failed = veth->told = error;
+	if (error)
+		failed_soon(watch);
 	else if (is_new)
 		home->links->young = YOUNG_LOOKS;
 	else if (home->links->young)
 		home->links->young--;
-	if ((error || is_unsettled(home)) && pg_links_again(watch->host, SOON_NS, &err))
+	if (!error && is_unsettled(home) && pg_links_again(watch->host, SOON_NS, &err))
 		warn(watch->host, &err);
 }
 
@@ -287,9 +302,7 @@ static bool is_worth_another_look(const struct pg_link_watch *watch, const struc
 {
 	const struct pg_home *home;
 
-	if (veth->failed)
-		return true;
-	if (!veth->owner)
+	if (!veth->owner || veth->failed)
 		return false;
 	home = pg_home_of(watch->host, veth->nsid, NULL);
 	return !home || home->environment != veth->owner || is_unsettled(home);
@@ -313,7 +326,7 @@ static int process_timer(void *userdata, struct pg_error *err)
 {
 	struct pg_link_watch *watch = userdata;
 	struct pg_veth *veth;
-	bool again;
+	bool again = false, failed = false;
 	int error;
 
 	pg_timer_acknowledge(watch->timer_fd);
@@ -322,9 +335,14 @@ static int process_timer(void *userdata, struct pg_error *err)
 		if (veth->owner)
 			look_again_at(veth);
 		veth->touched |= veth->failed;
+		failed |= veth->failed;
 	}
+	failed |= watch->missed || watch->incomplete;
+	watch->pause = !failed ? SOON_NS : watch->pause < SELDOM_NS ? 2 * watch->pause : SELDOM_NS;
 	error = process_events(watch, err);
-	again = look_at_missed(watch->host);
+	watch->missed = look_at_missed(watch->host);
+	if (watch->missed || watch->incomplete)
+		failed_soon(watch);
 	PG_VETH_FOREACH (watch, i, veth)
 		again |= is_worth_another_look(watch, veth);
 	return error || !again ? error : pg_links_again(watch->host, SOON_NS, err);
@@ -368,6 +386,7 @@ int pg_links_watch(struct pg_host *host, struct pg_error *err)
 	host->links = watch;
 	watch->host = host;
 	watch->timer_fd = -1;
+	watch->pause = SOON_NS;
 	watch->events_source = (struct pg_source){process_events, watch};
 	watch->timer_source = (struct pg_source){process_timer, watch};
 	error = pg_veths_open(watch, err);
@@ -389,6 +408,7 @@ void pg_links_free(struct pg_link_watch *watch)
 	if (watch->timer_fd >= 0)
 		pg_host_remove_source(watch->host, watch->timer_fd, &watch->timer_source);
 	pg_close_fd(&watch->timer_fd);
+	pg_links_unhold(watch);
 	pg_veths_close(watch);
 	free(watch);
 }

@@ -11,6 +11,7 @@
  *   links_home.c    the ways out of a home, those that no guard can be on too
  *   links_who.c     who lives in a home
  *   links_hops.c    whom it may ask its neighbours for
+ *   links_new.c      what those have that no guard is on
  *   links_end.c     how a guard ends, or goes to the next owner
  *   links_record.c  the file "links" of a record: what a killed process leaves
  */
@@ -35,6 +36,8 @@ struct pg_veth {
 	unsigned int list;	  /* the last one in which it was */
 	bool touched;		  /* something about it is new */
 	bool failed;		  /* it has no guard that it should have */
+	bool told;		  /* so it was said; not again until it has one */
+	bool held;		  /* links_new.c */
 	/* Whose guard is on it; NULL: nobody's. */
 	struct pg_environment *owner;
 	size_t member;	/* whose header it has */
@@ -71,6 +74,11 @@ struct pg_link_watch {
 	uint64_t again_at; /* CLOCK_MONOTONIC ns; 0: not set */
 	struct pg_veth_list veths[PG_VETH_BUCKETS];
 	unsigned int list; /* the current one, a number */
+	bool holding;	   /* links_new.c */
+	bool hold_failed;
+	bool incomplete; /* a list that was asked for was not whole */
+	bool missed;	 /* a home could not be looked at */
+	uint64_t pause;	 /* until what has failed is tried again, ns */
 	/* Where an interface of this namespace has gone: ends whose peer it may be. */
 	unsigned int *left;
 	size_t left_count, left_room;
@@ -110,6 +118,12 @@ int pg_veth_write(const struct pg_veth *veth, struct pg_error *err) PG_MUST_CHEC
 struct pg_home *pg_home_of(const struct pg_host *host, int nsid, const struct pg_environment *but);
 /* Looks again at who lives where, not later than that. */
 int pg_links_again(struct pg_host *host, uint64_t after_ns, struct pg_error *err) PG_MUST_CHECK;
+
+/* links_new.c: unless it has a guard */
+void pg_veth_hold(struct pg_link_watch *watch, struct pg_veth *veth);
+void pg_veth_let_go(struct pg_veth *veth);
+/* When the process ends: unless something of it stays. */
+void pg_links_unhold(struct pg_link_watch *watch);
 
 /* links_home.c: a way out of a home, but for those that its veths have a guard on. */
 struct pg_open_link {

@@ -174,6 +174,7 @@ int pg_links_recall(struct pg_environment *environment, struct pg_error *err)
 			continue;
 		}
 		veth->owner = environment;
+		pg_veth_let_go(veth);
 		if (pg_link_read(host->kernel, items[i], &link, NULL))
 			continue;
 		veth->shared = link.flags & PG_LINK_SHARED;

@@ -35,15 +35,19 @@ static void collect(void *userdata, const struct pg_device *device)
 static int list_devices(struct looking *looking, struct pg_error *err)
 {
 	struct mnl_socket *query = looking->home->environment->host->links->query;
-	enum pg_devices_read how;
-	int error;
+	enum pg_devices_read how = PG_DEVICES_AGAIN;
+	int error = 0;
 
-	do {
+	for (int i = 0; i < PG_DEVICES_TRIES && !error && how == PG_DEVICES_AGAIN; i++) {
 		looking->count = 0;
 		error = pg_devices_ask_all(query, looking->home->nsid, err);
 		if (!error)
 			error = pg_devices_read(query, collect, looking, &how, err);
-	} while (!error && how == PG_DEVICES_AGAIN);
+	}
+	/* A workload can make and remove interfaces all the time. */
+	if (!error && how == PG_DEVICES_AGAIN)
+		return pg_fail(err, -EAGAIN,
+			       "its interfaces change faster than they can be listed");
 	if (!error && looking->full)
 		return pg_fail(err, -ENOMEM, "not enough memory for network interfaces");
 	return error;

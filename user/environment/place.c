@@ -400,7 +400,10 @@ int pg_places_admit(struct pg_environment *environment, struct pg_error *err)
 
 		if (place->fd < 0)
 			continue;
-		if (together)
+		if (pg_place_count(environment) == 1)
+			error = pg_member_add_alone(environment->host->kernel, place->id,
+						    level_of(path), err);
+		else if (together || level_of(path) <= PG_MEMBER_LEVEL_MAX)
 			error = pg_member_add(environment->host->kernel, place->id,
 					      environment->header.env_id, level_of(path), err);
 		if (!error && pins && pg_host_is_below_parent(environment->host, path))

@@ -59,6 +59,7 @@ void pg_places_unwatch(struct pg_environment *environment)
 		if (place->events_fd >= 0) {
 			pg_host_remove_source(environment->host, place->events_fd, &place->events);
 			pg_homes_unwatch_cgroup(environment->host, place->cgroups_watch);
+			place->cgroups_watch = -1;
 		}
 		pg_close_fd(&place->events_fd);
 	}

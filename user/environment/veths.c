@@ -71,6 +71,9 @@ static void take(struct pg_link_watch *watch, const struct pg_device *device)
 	veth->master = device->master;
 	veth->list = watch->list;
 	snprintf(veth->name, sizeof(veth->name), "%s", device->name);
+	/* Before whatever else is to be done: the next thing that happens may be that it is used.
+	 */
+	pg_veth_hold(watch, veth);
 }
 
 /* One that moves away says so, but not its other end, which now leads elsewhere. */
@@ -130,15 +133,17 @@ static void drop_unlisted(struct pg_link_watch *watch)
 
 static int read_list(struct pg_link_watch *watch, struct pg_error *err)
 {
-	enum pg_devices_read how;
-	int error;
+	enum pg_devices_read how = PG_DEVICES_AGAIN;
+	int error = 0;
 
-	do {
+	for (int i = 0; i < PG_DEVICES_TRIES && !error && how == PG_DEVICES_AGAIN; i++) {
 		watch->list++;
 		error = pg_devices_ask_veths(watch->events, err);
 		if (!error)
 			error = pg_devices_read(watch->events, visit, watch, &how, err);
-	} while (!error && how == PG_DEVICES_AGAIN);
+	}
+	/* Then it is asked for with whatever happens next. */
+	watch->incomplete = !error && how == PG_DEVICES_AGAIN;
 	if (!error && how == PG_DEVICES_ENDED)
 		drop_unlisted(watch);
 	return error;
@@ -149,7 +154,7 @@ int pg_veths_read(struct pg_link_watch *watch, struct pg_error *err)
 	enum pg_devices_read how;
 	int error = pg_devices_read(watch->events, visit, watch, &how, err);
 
-	if (!error && how == PG_DEVICES_AGAIN)
+	if (!error && (how == PG_DEVICES_AGAIN || watch->incomplete))
 		error = read_list(watch, err);
 	while (!error && watch->left_count) {
 		error = pg_devices_ask_one(watch->events, watch->left[--watch->left_count], err);

@@ -95,12 +95,16 @@ int pg_header_clear(struct pg_kernel *kernel, uint64_t cgroup_id,
 		    struct pg_error *err) PG_MUST_CHECK;
 
 /*
- * Members (abi/member.h), needed only where an Environment has several and its headers have
- * PG_HEADER_MEMBERS: a socket of the member, or below it, is within for all of them on loopback.
- * -EDOM: the level is above PG_MEMBER_LEVEL_MAX.
+ * Members (abi/member.h). Where an Environment has several and its headers have PG_HEADER_MEMBERS,
+ * a socket of the member, or below it, is within for all of them on loopback. -EDOM: the level is
+ * above PG_MEMBER_LEVEL_MAX.
  */
 int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id, unsigned int level,
 		  struct pg_error *err) PG_MUST_CHECK;
+/* The only one of an Environment, for links without a guard (kernel/link.h); one that is too deep
+ * is left out. */
+int pg_member_add_alone(struct pg_kernel *kernel, uint64_t env_id, unsigned int level,
+			struct pg_error *err) PG_MUST_CHECK;
 /*
  * For headers with PG_HEADER_MEMBER_ADDRESSES: what members send to the address is open, in
  * no-network too. Only an address that a trusted runtime has given to a member, in a namespace of

@@ -50,6 +50,13 @@ int pg_link_detach(unsigned int ifindex, struct pg_error *err) PG_MUST_CHECK;
 int pg_link_attached(struct pg_kernel *kernel, unsigned int ifindex,
 		     struct pg_error *err) PG_MUST_CHECK;
 
+/* For veths without a guard: frames of packet sockets of members do not pass. It replaces one that
+ * is there, and is beside a guard's filters. */
+int pg_link_new_attach(struct pg_kernel *kernel, unsigned int ifindex,
+		       struct pg_error *err) PG_MUST_CHECK;
+/* The queue stays; pg_link_detach() takes it off. */
+void pg_link_new_detach(unsigned int ifindex);
+
 /* For PG_LINK_TARGETS: addresses that the Environment's namespaces route by. kind: PG_LINK_HOP_*.
  */
 int pg_link_hop_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr,

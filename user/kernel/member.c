@@ -17,6 +17,15 @@ static int members_fd(const struct pg_kernel *kernel)
 	return bpf_map__fd(kernel->skeleton->maps.pg_members);
 }
 
+static int put(struct pg_kernel *kernel, uint64_t cgroup_id, const struct pg_member *member,
+	       struct pg_error *err)
+{
+	if (bpf_map_update_elem(members_fd(kernel), &cgroup_id, member, BPF_ANY))
+		return pg_fail_errno(err, -errno, "recording cgroup %" PRIu64 " as a member",
+				     cgroup_id);
+	return 0;
+}
+
 int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id, unsigned int level,
 		  struct pg_error *err)
 {
@@ -27,10 +36,15 @@ int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id,
 			       "a cgroup at depth %u cannot be one of several members: %d is the"
 			       " deepest",
 			       level, PG_MEMBER_LEVEL_MAX);
-	if (bpf_map_update_elem(members_fd(kernel), &cgroup_id, &member, BPF_ANY))
-		return pg_fail_errno(err, -errno, "recording cgroup %" PRIu64 " as a member",
-				     cgroup_id);
-	return 0;
+	return put(kernel, cgroup_id, &member, err);
+}
+
+int pg_member_add_alone(struct pg_kernel *kernel, uint64_t env_id, unsigned int level,
+			struct pg_error *err)
+{
+	const struct pg_member member = {.env_id = env_id, .level = level, .alone = 1};
+
+	return level && level <= PG_MEMBER_LEVEL_MAX ? put(kernel, env_id, &member, err) : 0;
 }
 
 int pg_socket_mark(struct pg_kernel *kernel, int socket_fd, const struct pg_mark *mark)
@@ -83,6 +97,10 @@ void pg_members_forget(struct pg_kernel *kernel, uint64_t env_id)
 
 	pg_keys_forget(addresses_fd(kernel), sizeof(struct pg_member_address), PG_MEMBERS_TOTAL_MAX,
 		       env_id);
+	if (!bpf_map_lookup_elem(members_fd(kernel), &env_id, &member) && member.alone) {
+		bpf_map_delete_elem(members_fd(kernel), &env_id);
+		return;
+	}
 	/* A key deleted meanwhile makes the walk start again; the table's size bounds it. */
 	for (size_t i = 0; i < 2UL * PG_MEMBERS_TOTAL_MAX; i++) {
 		if (bpf_map_get_next_key(members_fd(kernel), previous, &next))

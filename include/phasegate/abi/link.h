@@ -8,6 +8,12 @@
  *   from  at its ingress: judges what comes out of the Environment
  *   to    at its egress: sees what goes in, so that answers to it can be told
  *
+ * While there are Environments, veths that have no guard have a third at their ingress:
+ *
+ *   new   drops frames of packet sockets (AF_XDP, ...) of cgroups in pg_members
+ *
+ * so that what is sent before a link is known to be an Environment's does not leave by it.
+ *
  * Order of user space: pg_own of the Environment, pg_link_tables, pg_links, then the filters; and
  * the filters first when a link goes. A filter whose interface is not in pg_links drops everything.
  */
@@ -20,6 +26,7 @@
  * first, and 1 is the lowest. */
 #define PG_LINK_PRIORITY 1
 #define PG_LINK_HANDLE	 0x5047
+#define PG_LINK_NEW	 0x5048 /* of "new": it is beside the others for a moment */
 
 /* X(symbol, program) */
 #define PG_LINK_HOOKS(X) \

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only OR BSD-2-Clause */
 /*
  * Members of Environments, by cgroup id: an Environment has one or more cgroups, at whatever
- * depths, each with a header of its own. Asked on loopback only, for whether a receiver that is not
- * the member's own is another member's of the same Environment (PG_HEADER_MEMBERS).
+ * depths, each with a header of its own. Asked on loopback, for whether a receiver that is not the
+ * member's own is another member's of the same Environment (PG_HEADER_MEMBERS); and on veths without
+ * a guard, for whether a frame is a member's. One that is alone may be missing, if its cgroup is
+ * deeper than PG_MEMBER_LEVEL_MAX.
  */
 #pragma once
 
@@ -11,7 +13,7 @@
 struct pg_member {
 	__u64 env_id;
 	__u32 level; /* depth of the cgroup; the root has 0 */
-	__u32 reserved;
+	__u32 alone; /* the Environment has no other one, and its id is the key */
 };
 PG_ASSERT_SIZE(struct pg_member, 16);
 
