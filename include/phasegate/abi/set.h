@@ -47,7 +47,8 @@ struct pg_set_tree {
 	__u32 last;   /* whether the highest address of all is in the set */
 	/*
 	 * Where the bound for an address was found the last time, by a hash of the address: a place
-	 * in the leaves, which is looked at before it is believed. Any value will do.
+	 * in the leaves, which is looked at before it is believed. Any of them will do, but nothing
+	 * else: what is behind the leaves may look like bounds. Only the programs write it.
 	 */
 	__u32 hints;		   /* the first node of hints; 0: none */
 	__u32 hint_mask;	   /* their number, a power of two, less one */
