@@ -7,12 +7,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/if_ether.h>
-#include <linux/if_packet.h>
 #include <net/if.h>
 #include <netinet/ip.h>
 #include <netinet/ip_icmp.h>
-#include <netinet/udp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,13 +27,12 @@
 #include "kernel/kernel.h"
 #include "kernel/link.h"
 #include "lab.h"
+#include "link_senders.h"
 #include "net/addr.h"
 
 #define DEVICE	    "pglink0"
 #define ALLOWED	    "10.9.1.1"
 #define DENIED	    "10.9.1.2"
-#define OWN	    "10.9.0.2"
-#define PORT	    7000
 #define CLOSED	    7001
 #define PATIENCE_MS 2000
 #define HOST_END    "02:00:0a:09:00:01"
@@ -55,14 +51,6 @@ struct bench {
 	int allowed, denied; /* sockets outside */
 	size_t unknown_sources;
 };
-
-static struct sockaddr_in endpoint(const char *address, uint16_t port)
-{
-	struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons(port)};
-
-	inet_pton(AF_INET, address, &name.sin_addr);
-	return name;
-}
 
 static int receiver(const char *address)
 {
@@ -88,83 +76,6 @@ static int inside(const struct bench *bench, int (*function)(const char *address
 	if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status))
 		return 255;
 	return WEXITSTATUS(status);
-}
-
-static int send_datagram(const char *address)
-{
-	const struct sockaddr_in to = endpoint(address, PORT);
-	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-
-	return sendto(fd, "x", 1, 0, (const struct sockaddr *)&to, sizeof(to)) < 0 ? errno : 0;
-}
-
-/* More than a frame takes: the kernel makes fragments of it. */
-static int send_fragments(const char *address)
-{
-	const struct sockaddr_in to = endpoint(address, PORT);
-	static const char datagram[4000];
-	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-
-	return sendto(fd, datagram, sizeof(datagram), 0, (const struct sockaddr *)&to, sizeof(to)) <
-			       0
-		       ? errno
-		       : 0;
-}
-
-static int send_forged(const char *address)
-{
-	const struct sockaddr_in to = endpoint(address, PORT), from = endpoint("10.9.0.77", 0);
-	const int one = 1;
-	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-
-	if (setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &one, sizeof(one)) ||
-	    setsockopt(fd, IPPROTO_IP, IP_TRANSPARENT, &one, sizeof(one)) ||
-	    bind(fd, (const struct sockaddr *)&from, sizeof(from)))
-		return errno;
-	return sendto(fd, "x", 1, 0, (const struct sockaddr *)&to, sizeof(to)) < 0 ? errno : 0;
-}
-
-static uint16_t checksum(const void *data, size_t size)
-{
-	const uint16_t *words = data;
-	uint32_t sum = 0;
-
-	for (size_t i = 0; i < size / 2; i++)
-		sum += words[i];
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (uint16_t) ~(sum + (sum >> 16));
-}
-
-/* The same datagram by a packet socket. */
-static const uint8_t host_end[ETH_ALEN] = {2, 0, 10, 9, 0, 1};
-static int send_frame(const char *address)
-{
-	struct sockaddr_ll to = {
-		.sll_family = AF_PACKET,
-		.sll_protocol = htons(ETH_P_IP),
-		.sll_ifindex = (int)if_nametoindex("eth0"),
-		.sll_halen = ETH_ALEN,
-	};
-	struct {
-		struct iphdr ip;
-		struct udphdr udp;
-		char payload[2];
-	} packet = {
-		.ip = {.version = 4, .ihl = 5, .ttl = 64, .protocol = IPPROTO_UDP},
-		.udp = {.source = htons(PORT), .dest = htons(PORT)},
-	};
-	int fd = socket(AF_PACKET, SOCK_DGRAM, 0);
-
-	memcpy(to.sll_addr, host_end, ETH_ALEN);
-	packet.ip.saddr = inet_addr(OWN);
-	packet.ip.daddr = inet_addr(address);
-	packet.ip.tot_len = htons(sizeof(packet.ip) + sizeof(packet.udp) + 1);
-	packet.ip.check = checksum(&packet.ip, sizeof(packet.ip));
-	packet.udp.len = htons(sizeof(packet.udp) + 1);
-	return sendto(fd, &packet, sizeof(packet) - 1, 0, (const struct sockaddr *)&to,
-		      sizeof(to)) < 0
-		       ? errno
-		       : 0;
 }
 
 static int set_up_inside(const char *address)
