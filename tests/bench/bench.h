@@ -80,7 +80,8 @@ struct workload {
 	const char *name, *unit;
 	double scale; /* operations to the unit shown */
 	workload_run *run;
-	bool sockets; /* no proxy can do it */
+	bool sockets;	/* no proxy can do it */
+	size_t warm_up; /* operations at least */
 };
 /* By RST: no connection waits afterwards, so that the ports suffice. */
 void close_reset(int fd);

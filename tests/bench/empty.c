@@ -84,10 +84,12 @@ void empty_cgroup_close(const struct machine *machine, int fd)
 	rmdir(path);
 }
 
+/* In place of that of an earlier run, which nobody takes away. */
 static void attach_at(unsigned int ifindex, enum bpf_tc_attach_point point, int program)
 {
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = (int)ifindex, .attach_point = point);
-	LIBBPF_OPTS(bpf_tc_opts, options, .prog_fd = program, .handle = 1, .priority = 1);
+	LIBBPF_OPTS(bpf_tc_opts, options, .prog_fd = program, .handle = 1, .priority = 1,
+		    .flags = BPF_TC_F_REPLACE);
 	const int error = bpf_tc_attach(&hook, &options);
 
 	if (error)

@@ -106,7 +106,8 @@ static void put_tables(const struct run *run)
 		"Medians (quartiles) of %u rounds of %u ms for each, in turns; no policy in between"
 		" every %d of the others. TCP connections are opened and reset (connect), carry 64"
 		" octets there and back again and again (request/response), or as much as they can"
-		" (bulk). Datagrams have 32 octets. HTTP is GET of 1 KB, over one connection that"
+		" (bulk). Datagrams have 32 octets; to 4,096 destinations they come from one socket"
+		" that has been at each before. HTTP is GET of 1 KB, over one connection that"
 		" is kept or a new one each time, and of 10 MB.",
 		run->options->rounds, run->options->slice_ms, BETWEEN);
 	results_table("rates", "Work under a policy", text);

@@ -54,7 +54,10 @@ int worker_main(char **argv)
 		enter_namespace(shared->namespace);
 	pin_last();
 	/* A tenth to warm up. */
-	workloads[index].run(&shared->assignment, pg_monotonic_ns() + length_ns / 10, &ignored);
+	do
+		workloads[index].run(&shared->assignment, pg_monotonic_ns() + length_ns / 10,
+				     &ignored);
+	while (ignored < workloads[index].warm_up);
 	started = pg_monotonic_ns();
 	cpu = cpu_ns();
 	workloads[index].run(&shared->assignment, started + length_ns, &operations);
