@@ -147,6 +147,38 @@ class Adopt(AdoptTest):
         self.assertEqual(keeper("switch", "setup")["generation"], 3)
         self.assertEqual(self.reachable(inside), {A4})
 
+    def test_shared_sets(self):
+        """Of two with one policy the first ends, or gets another one; the second has what it had,
+        after a kill in between as well."""
+        other = self.name + "-2"
+        text = policy(setup=allowlist(A4), run=allowlist(B4), verifier=allowlist(A4))
+        keeper = self.keeper()
+        first = self.inside(self.create(keeper, text=text))
+        second = self.inside(keeper("more", other, text, "setup", "-"))
+        keeper("swap")
+        keeper("update", policy(setup=allowlist(B4), run=allowlist(A4)))
+        self.assertEqual((self.reachable(first), self.reachable(second)), ({B4}, {A4}))
+        keeper("update", text)
+        for _ in range(2):
+            keeper.kill()
+            keeper = self.keeper()
+            keeper("adopt", other)
+            keeper("swap")
+            keeper("adopt", self.name)
+            self.assertEqual((self.reachable(first), self.reachable(second)), ({A4}, {A4}))
+        keeper("destroy", "kill")
+        keeper("swap")
+        for phase, address in (("run", B4), ("verifier", A4), ("setup", A4)):
+            keeper("switch", phase)
+            self.assertEqual(self.reachable(second), {address})
+        keeper.kill()
+        keeper = self.keeper()
+        keeper("adopt", other)
+        self.assertEqual(self.reachable(second), {A4})
+        keeper("destroy", "kill")
+        self.assertEqual(keeper.finish()[0], 0)
+        self.assert_nothing_left_behind()
+
     def test_update_by_the_next_owner(self):
         """What was learned by a name that nobody remembers stays where all names stay."""
         keeper = self.keeper()
