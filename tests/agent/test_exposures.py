@@ -8,7 +8,9 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
+import textwrap
 
 import cgroups
 from agentcase import AgentTest
@@ -219,6 +221,34 @@ class Exposures(AgentTest):
         if HAS_VSOCK:
             with socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM) as one:
                 self.assert_refused(self.box(pass_fds=(one.fileno(),)), "vsock_socket")
+
+    def test_descriptors_of_a_thread(self):
+        """One that has a table of its own, in which the socket stays."""
+        code = textwrap.dedent("""
+            import ctypes, os, sys, threading
+            number, done = int(sys.argv[1]), threading.Event()
+            def hold():
+                ctypes.CDLL(None).unshare(0x400)
+                done.set()
+                threading.Event().wait()
+            threading.Thread(target=hold, daemon=True).start()
+            done.wait()
+            os.close(number)
+            print("ready", flush=True)
+            sys.stdin.read()
+        """)
+        cgroup = cgroups.make(self.name("thread"))
+        with self.lab.server.call(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)) as one:
+            process = self.start_in(cgroups.path_of(cgroup), sys.executable, "-I", "-c", code,
+                                    str(one.fileno()), pass_fds=(one.fileno(),),
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.assertEqual(process.stdout.readline(), b"ready\n")
+        reply = self.try_create(cgroup)
+        if reply.status == 201:
+            # Linux before 6.9
+            self.assertIn("not_inspected", {one["id"] for one in reply["exposures"]})
+        else:
+            self.assert_refused(cgroup, "packet_socket")
 
     def test_what_a_runtime_says(self):
         cgroup = self.box()

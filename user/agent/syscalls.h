@@ -44,6 +44,7 @@
 	X(getppid) \
 	X(getrlimit) \
 	X(getuid) \
+	X(kcmp) \
 	X(kill) \
 	X(pidfd_getfd) \
 	X(pidfd_open) \

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/kcmp.h>
 #include <linux/sockios.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,13 +12,18 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "parts.h"
 
-static int open_pidfd(pid_t pid)
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL /* Linux 6.9 */
+#endif
+
+static int open_pidfd(pid_t pid, unsigned int flags)
 {
-	return (int)syscall(SYS_pidfd_open, pid, 0);
+	return (int)syscall(SYS_pidfd_open, pid, flags);
 }
 
 static int get_descriptor(int pid_fd, int number)
@@ -130,17 +136,18 @@ static bool is_socket(int dir_fd, const char *name)
 	return size >= (ssize_t)strlen(prefix) && memcmp(target, prefix, strlen(prefix)) == 0;
 }
 
-void pg_inspect_descriptors(struct pg_inspection *inspection, const struct pg_process *process)
+/* path: of the directory of the table, below that of the process. */
+static void inspect_table(struct pg_inspection *inspection, const struct pg_process *process,
+			  const struct stat *namespace, const char *path, int pid_fd)
 {
 	pg_autoclose int dir_fd =
-		openat(process->proc_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		openat(process->proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	pg_autoclosedir DIR *dir = dir_fd < 0 ? NULL : pg_dir_reopen(dir_fd);
-	pg_autoclose int pid_fd = open_pidfd(process->pid);
 	const struct dirent *entry;
-	struct stat namespace;
 
-	if (!dir || pid_fd < 0 || fstatat(process->proc_fd, "ns/net", &namespace, 0)) {
-		if (pg_process_is_alive(process))
+	if (!dir || pid_fd < 0) {
+		/* Threads come and go. */
+		if (faccessat(process->proc_fd, path, F_OK, 0) == 0)
 			pg_exposures_add(inspection->found, PG_EXPOSURE_NOT_INSPECTED,
 					 inspection->member, "what %s has open cannot be told",
 					 inspection->name);
@@ -151,7 +158,7 @@ void pg_inspect_descriptors(struct pg_inspection *inspection, const struct pg_pr
 		    !is_socket(dir_fd, entry->d_name))
 			continue;
 		if (inspection->descriptors++ < PG_INSPECT_DESCRIPTORS_MAX) {
-			look_at(inspection, process, &namespace, pid_fd,
+			look_at(inspection, process, namespace, pid_fd,
 				(int)strtol(entry->d_name, NULL, 10));
 			continue;
 		}
@@ -160,4 +167,44 @@ void pg_inspect_descriptors(struct pg_inspection *inspection, const struct pg_pr
 				 inspection->name, PG_INSPECT_DESCRIPTORS_MAX);
 		return;
 	}
+}
+
+/* Whether the thread has let go of the table that the process has (unshare(CLONE_FILES)). A kernel
+ * without kcmp() does not tell. */
+static bool has_own_table(pid_t process, pid_t thread)
+{
+	return syscall(SYS_kcmp, process, thread, KCMP_FILES, 0, 0) > 0;
+}
+
+/* Before Linux 6.9 nobody gets at what such a thread has. */
+static void inspect_threads(struct pg_inspection *inspection, const struct pg_process *process,
+			    const struct stat *namespace)
+{
+	pg_autoclose int tasks_fd =
+		openat(process->proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	pg_autoclosedir DIR *tasks = tasks_fd < 0 ? NULL : pg_dir_reopen(tasks_fd);
+	const struct dirent *entry;
+
+	while (tasks && (entry = readdir(tasks))) {
+		const pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
+		char path[sizeof("task//fd") + sizeof(entry->d_name)];
+
+		if (thread <= 0 || thread == process->pid || !has_own_table(process->pid, thread))
+			continue;
+		pg_autoclose int pid_fd = open_pidfd(thread, PIDFD_THREAD);
+
+		snprintf(path, sizeof(path), "task/%s/fd", entry->d_name);
+		inspect_table(inspection, process, namespace, path, pid_fd);
+	}
+}
+
+void pg_inspect_descriptors(struct pg_inspection *inspection, const struct pg_process *process)
+{
+	pg_autoclose int pid_fd = open_pidfd(process->pid, 0);
+	struct stat namespace;
+
+	if (fstatat(process->proc_fd, "ns/net", &namespace, 0))
+		return;
+	inspect_table(inspection, process, &namespace, "fd", pid_fd);
+	inspect_threads(inspection, process, &namespace);
 }
