@@ -7,7 +7,7 @@
  */
 #include "links.h"
 
-#include <string.h>
+#include <errno.h>
 
 #include "kernel/link.h"
 
@@ -20,7 +20,7 @@ void pg_veth_hold(struct pg_link_watch *watch, struct pg_veth *veth)
 	if (!watch->holding || veth->owner || veth->held)
 		return;
 	veth->held = !pg_link_new_attach(host->kernel, veth->ifindex, &err);
-	if (veth->held || watch->hold_failed || !if_nametoindex(veth->name))
+	if (veth->held || watch->hold_failed || err.number == -ENODEV)
 		return;
 	watch->hold_failed = true;
 	pg_error_prefix(&err, "the interface %s (others are not reported)", veth->name);
@@ -59,6 +59,7 @@ void pg_links_unhold(struct pg_link_watch *watch)
 		if (!veth->held)
 			continue;
 		pg_veth_let_go(veth);
-		(void)!pg_link_detach(veth->ifindex, NULL);
+		/* Another process's guard may be on it. */
+		(void)!pg_link_queue_remove(veth->ifindex, NULL);
 	}
 }

@@ -176,7 +176,7 @@ static int count_filters(struct mnl_socket *netlink, unsigned int ifindex, uint3
 	return result < 0 ? -errno : 0;
 }
 
-static int remove_unused_queue(unsigned int ifindex, struct pg_error *err)
+int pg_link_queue_remove(unsigned int ifindex, struct pg_error *err)
 {
 	PG_CLEANUP(close_netlink)
 	struct mnl_socket *netlink = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
@@ -214,5 +214,5 @@ int pg_link_detach(unsigned int ifindex, struct pg_error *err)
 					     "taking %s off the interface with index %u",
 					     hook_names[i], ifindex);
 	}
-	return remove_unused_queue(ifindex, err);
+	return pg_link_queue_remove(ifindex, err);
 }
