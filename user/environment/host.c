@@ -25,8 +25,6 @@
 #define CLOSING_PAUSE_MS    50
 /* Of what passes take, that much longer something else is done. */
 #define CLOSING_PAUSE_SHARE 4
-/* Of sets that are not in use any more: what has been freed meanwhile goes at once. */
-#define TIDYING_PAUSE_MS    200
 /* Events handled in one call, so that the caller's own events get their turn. */
 #define EVENTS_MAX	    16
 
@@ -112,22 +110,6 @@ static void note_event(void *userdata, const struct pg_event *event)
 		pg_homes_look_into(environment);
 		break;
 	}
-}
-
-void pg_host_tidy_soon(struct pg_host *host)
-{
-	/* Without the timer they go when there is need of room. */
-	(void)!pg_timer_set(host->tidying_fd, TIDYING_PAUSE_MS * PG_NSEC_PER_MSEC, 0, NULL);
-}
-
-static int process_tidying(void *userdata, struct pg_error *err)
-{
-	struct pg_host *host = userdata;
-
-	pg_timer_acknowledge(host->tidying_fd);
-	if (pg_kernel_tidy(host->kernel))
-		pg_host_tidy_soon(host);
-	return 0;
 }
 
 static struct pg_environment *find_stranded(const struct pg_host *host)
@@ -231,14 +213,13 @@ static int start_sources(struct pg_host *host, struct pg_error *err)
 	host->events = (struct pg_source){process_events, host};
 	host->closing = (struct pg_source){process_closing, host};
 	host->aging = (struct pg_source){age_flows, host};
-	host->tidying = (struct pg_source){process_tidying, host};
 	error = pg_host_add_source(host, pg_events_fd(host->kernel), EPOLLIN, &host->events, err);
 	if (!error)
 		error = pg_host_add_timer(host, &host->closing, &host->closing_fd, err);
 	if (!error)
 		error = pg_host_add_timer(host, &host->aging, &host->aging_fd, err);
 	if (!error)
-		error = pg_host_add_timer(host, &host->tidying, &host->tidying_fd, err);
+		error = pg_tidying_start(host, err);
 	return error ? error : pg_timer_set(host->aging_fd, period, period, err);
 }
 

@@ -55,6 +55,7 @@ struct pg_host {
 	int interrupt_fd;	/* readable: give up what takes long; -1: none; not owned */
 	int aging_fd, closing_fd, tidying_fd; /* timers */
 	struct pg_source events, aging, closing, tidying;
+	bool tidying_set;
 	uint64_t closing_next; /* not before then are stranded connections closed again */
 	/* The sources whose turn it is in pg_host_process(); one that is removed meanwhile is
 	 * NULL. */
@@ -108,8 +109,9 @@ bool pg_host_is_below_parent(const struct pg_host *host, const char *path);
 /* Closes what the phase in force forbids, in pg_host_process(). */
 int pg_host_close_soon(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
 
-/* Lets go of sets that are not in use any more, in pg_host_process(); many at once. */
+/* tidying.c: lets go of sets that are not in use any more, in pg_host_process(); many at once. */
 void pg_host_tidy_soon(struct pg_host *host);
+int pg_tidying_start(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
 
 /* events: of epoll_ctl(2), EPOLLIN as a rule. */
 int pg_host_add_source(struct pg_host *host, int fd, uint32_t events, struct pg_source *source,
