@@ -179,6 +179,21 @@ proxies() {
 	if have tinyproxy tinyproxy; then start_tinyproxy; fi
 }
 
+# Of the contenders that are there, as a line of the results.
+versions() {
+	local found=() command
+	for command in nft ipset iptables squid tinyproxy; do
+		type -P "$command" >/dev/null || continue
+		if [[ $command == tinyproxy ]]; then
+			found+=("$(tinyproxy -v | head --lines=1)")
+		else
+			found+=("$("$command" --version | head --lines=1)")
+		fi
+	done
+	local IFS=';'
+	printf '{"machine":"others","value":"%s"}\n' "$(tr --delete '"' <<<"${found[*]}")"
+}
+
 stop_proxy() {
 	kill "$1" 2>/dev/null || true
 	wait "$1" || true

@@ -16,6 +16,27 @@ import report_plots
 import report_targets
 
 
+METHOD = """## How
+
+The client and the server are on one machine, in network namespaces that a veth pair joins, on the
+last and on the first CPU. Everybody does the same work, in turns of a fraction of a second, so that
+what else the machine does hits all alike.
+
+- "Empty programs" allow at once, at every hook that Phasegate has: what the kernel itself takes. With
+  "veth too" they are on both directions of the veth's other end, where Phasegate's guard is.
+- nftables, ipset and iptables have their rules on output, each in a client's network namespace of its
+  own: the shortest way for them, and where the scripts of many sandboxes put them. Their sets have the
+  same entries, IPv4 and IPv6, as Phasegate's. nftables: one interval set of each family, and the same
+  behind "ct state established accept". ipset: hash:ip for addresses, looked at first, and hash:net for
+  ranges. iptables: one rule an entry, with what is visited in the middle.
+- squid and tinyproxy are beside the server, with an allowlist of ten and without a cache.
+
+`sudo scripts/bench` makes this page anew, `sudo scripts/bench --short` prints the same tables in three
+minutes. The figures of single runs are in results.jsonl; tests/bench/report.py renders them.
+
+"""
+
+
 class Cell:
     """One figure: its values in the runs, or why it is missing."""
 
@@ -78,13 +99,15 @@ class Table:
 
 class Results:
     def __init__(self, paths):
-        self.machine, self.tables, self.runs = {}, {}, len(paths)
+        self.machine, self.tables, self.runs = {}, {}, 0
         for path in paths:
             for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
                 self._add(json.loads(line))
 
     def _add(self, line):
         if "machine" in line:
+            # Each run begins with its date.
+            self.runs += line["machine"] == "date"
             values = self.machine.setdefault(line["machine"], [])
             if line["value"] not in values:
                 values.append(line["value"])
@@ -143,7 +166,7 @@ def render_table(table):
 
 
 def render(results, plots):
-    text = "# Figures\n\n"
+    text = "<!-- Written by scripts/bench. -->\n# Figures\n\n"
     runs = "the medians of three whole runs" if results.runs == 3 else \
         "one whole run" if results.runs == 1 else f"the medians of {results.runs} whole runs"
     text += (f"Made by `scripts/bench`, which makes them anew on any machine: {runs}. Quartiles are"
@@ -154,6 +177,7 @@ def render(results, plots):
     text += "\n" + report_targets.render(results)
     for title, name in plots:
         text += f"![{title}]({name})\n\n"
+    text += METHOD
     for table in results.tables.values():
         text += render_table(table)
     return text.rstrip("\n") + "\n"

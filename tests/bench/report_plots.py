@@ -63,7 +63,7 @@ def draw(results, directory):
     # Only full runs have plots, and so need it.
     import matplotlib  # pylint: disable=import-outside-toplevel
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "phasegate"
+    matplotlib.rcParams.update({"svg.hashsalt": "phasegate", "svg.fonttype": "none"})
     from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
     plots = []
     for key, title, line in (("ratios", "Rate, compared with no policy (longer is better)", 1),
