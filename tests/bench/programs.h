@@ -29,8 +29,6 @@ struct traffic {
 extern const struct traffic traffics[];
 extern const size_t traffic_count;
 
-bench_table table_programs;
-
 /* Before the first; namespace: the server's; spread: how many destinations the set has. */
 void traffic_open(const char *namespace, size_t spread);
 
