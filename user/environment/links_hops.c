@@ -122,7 +122,7 @@ static void fill_unknown(struct pg_link_stations *stations, const struct pg_hops
 		{.addr = {.word = {htonl(0xfc000000)}}, .length = 7},
 	};
 	const struct pg_prefix link_local = {.addr = {.word = {htonl(0xfe800000)}}, .length = 10};
-	bool has4 = hops->routed, has6 = hops->routed;
+	bool has4 = hops->routed, has6 = has4;
 
 	for (size_t i = 0; i < hops->network_count; i++) {
 		const struct pg_prefix *network = &hops->networks[i];

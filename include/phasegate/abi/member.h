@@ -2,9 +2,9 @@
 /*
  * Members of Environments, by cgroup id: an Environment has one or more cgroups, at whatever
  * depths, each with a header of its own. Asked on loopback, for whether a receiver that is not the
- * member's own is another member's of the same Environment (PG_HEADER_MEMBERS); and on veths without
- * a guard, for whether a frame is a member's. One that is alone may be missing, if its cgroup is
- * deeper than PG_MEMBER_LEVEL_MAX.
+ * member's own is another member's of the same Environment (PG_HEADER_MEMBERS); and on veths
+ * without a guard, for whether a frame is a member's. One that is alone may be missing, if its
+ * cgroup is deeper than PG_MEMBER_LEVEL_MAX.
  */
 #pragma once
 
