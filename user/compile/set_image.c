@@ -214,6 +214,22 @@ void pg_set_image_write(const struct pg_set_image *image, struct pg_set_node *no
 			write_tree(image, (enum pg_table)table, nodes);
 }
 
+/* The leaves have these bounds, and none behind them: a node is filled up with the highest address.
+ */
+static bool has_bounds(const struct pg_set_image *image, enum pg_table table,
+		       const struct pg_set_node *nodes)
+{
+	const bool v4 = table == PG_TABLE_V4;
+	struct bounds bounds = {.same = &nodes[image->root.trees[table].base[0]], .v4 = v4};
+	const uint32_t per_node = keys_per_node(table);
+
+	put_bounds(&bounds, image->set);
+	if (bounds.differ)
+		return false;
+	return bounds.count % per_node == 0 || key_of(&bounds.same[bounds.count / per_node],
+						      bounds.count % per_node, v4) == highest(v4);
+}
+
 bool pg_set_image_is(const struct pg_set_image *image, const struct pg_set_node *nodes,
 		     size_t count)
 {
@@ -221,16 +237,10 @@ bool pg_set_image_is(const struct pg_set_image *image, const struct pg_set_node 
 	if (image->nodes != count || !count ||
 	    memcmp(&nodes[0].root, &image->root, sizeof(image->root)) != 0)
 		return false;
-	for (unsigned int table = 0; table < PG_TABLE_COUNT; table++) {
-		const struct pg_set_tree *tree = &image->root.trees[table];
-		struct bounds bounds = {.same = &nodes[tree->base[0]], .v4 = table == PG_TABLE_V4};
-
-		if (!(image->tables & (1U << table)))
-			continue;
-		put_bounds(&bounds, image->set);
-		if (bounds.differ)
+	for (unsigned int table = 0; table < PG_TABLE_COUNT; table++)
+		if (image->tables & (1U << table) &&
+		    !has_bounds(image, (enum pg_table)table, nodes))
 			return false;
-	}
 	return true;
 }
 

@@ -277,3 +277,45 @@ Test(set_image, many_bounds_stay_small)
 	free(prefixes);
 	pg_address_set_clear(&set);
 }
+
+/* Written with its own ranges, or with what it would be without one of them, or with another. */
+Test(set_image, knows_whether_nodes_are_the_same)
+{
+	enum {
+		COUNT = 3000
+	};
+	static struct pg_prefix prefixes[2 * COUNT];
+	struct pg_set_image image, other;
+	struct pg_error err = {};
+
+	for (uint32_t i = 0; i < COUNT; i++) {
+		struct pg_addr addr = pg_addr_from_v4(htonl(0x0a000000 + 2 * i));
+
+		prefixes[i] = pg_prefix_from_addr(&addr);
+		addr = (struct pg_addr){.word = {htonl(0x20010db8), 0, 0, htonl(2 * i)}};
+		prefixes[COUNT + i] = pg_prefix_from_addr(&addr);
+	}
+	for (size_t changed = 0; changed < 2UL * COUNT; changed += 457) {
+		struct pg_address_set set = {.v4 = prefixes,
+					     .v4_count = COUNT,
+					     .v6 = prefixes + COUNT,
+					     .v6_count = COUNT};
+		struct pg_set_node *nodes = make(&set, &image);
+		__be32 *last = &prefixes[changed].addr.word[3];
+
+		cr_expect(pg_set_image_is(&image, nodes, image.nodes));
+		cr_expect(!pg_set_image_is(&image, nodes, image.nodes - 1));
+		/* The addresses have even numbers. */
+		*last ^= htonl(1);
+		cr_assert_eq(pg_set_image_plan(&set, &other, &err), 0);
+		cr_expect_neq(other.digest, image.digest, "%zu", changed);
+		cr_expect(!pg_set_image_is(&other, nodes, image.nodes), "%zu", changed);
+		*last ^= htonl(1);
+		cr_assert_eq(pg_set_image_plan(&set, &other, &err), 0);
+		cr_expect_eq(other.digest, image.digest);
+		set.v6_count--;
+		cr_assert_eq(pg_set_image_plan(&set, &other, &err), 0);
+		cr_expect(!pg_set_image_is(&other, nodes, image.nodes));
+		free(nodes);
+	}
+}
