@@ -59,29 +59,43 @@ static __always_inline __u64 pg_set_at_most6(const struct pg_set_key6 *a,
 	       ((differs ^ 1) & (pg_set_below64(b->low, a->low) ^ 1));
 }
 
+/* The rank so far, which has no other bits than these: Linux up to 6.1 has lost that, and is told
+ * so in a way that the compiler does not take for needless. */
+static __always_inline __u64 pg_set_bounded(__u64 rank, __u64 bits)
+{
+	barrier_var(rank);
+	return rank & bits;
+}
+
 /* How many keys of the node are not above the address. */
 static __always_inline __u32 pg_set_rank4(const struct pg_set_node *node, __u32 addr)
 {
-	__u64 rank = 0;
+	__u64 rank = pg_set_at_most4(node->keys4[31], addr) << 5;
 
-	rank += pg_set_at_most4(node->keys4[rank + 31], addr) << 5;
 	rank += pg_set_at_most4(node->keys4[rank + 15], addr) << 4;
+	rank = pg_set_bounded(rank, 48);
 	rank += pg_set_at_most4(node->keys4[rank + 7], addr) << 3;
+	rank = pg_set_bounded(rank, 56);
 	rank += pg_set_at_most4(node->keys4[rank + 3], addr) << 2;
+	rank = pg_set_bounded(rank, 60);
 	rank += pg_set_at_most4(node->keys4[rank + 1], addr) << 1;
+	rank = pg_set_bounded(rank, 62);
 	rank += pg_set_at_most4(node->keys4[rank], addr);
+	rank = pg_set_bounded(rank, 63);
 	return rank + pg_set_at_most4(node->keys4[rank], addr);
 }
 
 static __always_inline __u32 pg_set_rank6(const struct pg_set_node *node,
 					  const struct pg_set_key6 *addr)
 {
-	__u64 rank = 0;
+	__u64 rank = pg_set_at_most6(&node->keys6[7], addr) << 3;
 
-	rank += pg_set_at_most6(&node->keys6[rank + 7], addr) << 3;
 	rank += pg_set_at_most6(&node->keys6[rank + 3], addr) << 2;
+	rank = pg_set_bounded(rank, 12);
 	rank += pg_set_at_most6(&node->keys6[rank + 1], addr) << 1;
+	rank = pg_set_bounded(rank, 14);
 	rank += pg_set_at_most6(&node->keys6[rank], addr);
+	rank = pg_set_bounded(rank, 15);
 	return rank + pg_set_at_most6(&node->keys6[rank], addr);
 }
 
@@ -150,6 +164,16 @@ static __always_inline enum pg_membership pg_set_descend6(void *set, const struc
 	return pg_set_of_place(place);
 }
 
+/* The next key of a node; key is not the last one, which Linux up to 6.1 does not see: it has to be
+ * told so in a way that the compiler does not take for needless. */
+static __always_inline __u32 pg_set_next(__u32 key, __u32 keys)
+{
+	__u32 next = key + 1;
+
+	barrier_var(next);
+	return next % keys;
+}
+
 /* Whether the place is that of the address. The last one of a node is left to the tree: what
  * follows it is in another node. */
 static __always_inline bool pg_set_is_place4(void *set, const struct pg_set_tree *tree, __u32 addr,
@@ -161,7 +185,8 @@ static __always_inline bool pg_set_is_place4(void *set, const struct pg_set_tree
 	if (key == PG_SET_KEYS4 - 1)
 		return false;
 	node = pg_set_node(set, tree->base[0] + place / PG_SET_KEYS4);
-	return node && node->keys4[key] <= addr && addr < node->keys4[key + 1];
+	return node && node->keys4[key] <= addr &&
+	       addr < node->keys4[pg_set_next(key, PG_SET_KEYS4)];
 }
 
 static __always_inline bool pg_set_is_place6(void *set, const struct pg_set_tree *tree,
@@ -174,7 +199,7 @@ static __always_inline bool pg_set_is_place6(void *set, const struct pg_set_tree
 		return false;
 	node = pg_set_node(set, tree->base[0] + place / PG_SET_KEYS6);
 	return node && pg_set_at_most6(&node->keys6[key], addr) &&
-	       !pg_set_at_most6(&node->keys6[key + 1], addr);
+	       !pg_set_at_most6(&node->keys6[pg_set_next(key, PG_SET_KEYS6)], addr);
 }
 
 static __always_inline enum pg_membership pg_set_find4(void *set, const struct pg_set_tree *tree,
