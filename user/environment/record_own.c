@@ -18,7 +18,8 @@ int pg_own_records_add(struct pg_own_records *own, const struct pg_record *recor
 {
 	if (!own->count)
 		pg_hash_key_make(&own->key);
-	if (pg_vector_grow(&own->records, own->count, &own->room, sizeof(*own->records)) ||
+	if (pg_vector_grow(&own->records, own->count, &own->room,
+			   sizeof(const struct pg_record *)) ||
 	    pg_hash_table_reserve(&own->names, 1))
 		return -ENOMEM;
 	own->records[own->count] = record;

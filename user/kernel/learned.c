@@ -48,7 +48,7 @@ int pg_learned_create(struct pg_kernel *kernel, size_t capacity,
 	else
 		error = note_learned(kernel, slot, info.id, err);
 	if (!error) {
-		error = pg_outer_put(kernel, outer, slot, &fd, info.id, err);
+		error = pg_outer_put(kernel, outer, slot, PG_TAKE_FD(fd), info.id, err);
 		if (error)
 			pg_learned_forget(kernel, slot);
 	}

@@ -51,7 +51,7 @@ struct pg_emptying {
 };
 
 /* Takes the descriptor of the inner map over. */
-int pg_outer_put(struct pg_kernel *kernel, int outer, uint32_t slot, int *inner, uint32_t id,
+int pg_outer_put(struct pg_kernel *kernel, int outer, uint32_t slot, int inner, uint32_t id,
 		 struct pg_error *err) PG_MUST_CHECK;
 /* Everything that was put is there, or an error. */
 int pg_puts_settle(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <bpf/bpf.h>
 
@@ -79,15 +80,17 @@ static void make_room(struct pg_kernel *kernel)
 	reap(kernel);
 }
 
-int pg_outer_put(struct pg_kernel *kernel, int outer, uint32_t slot, int *inner, uint32_t id,
+int pg_outer_put(struct pg_kernel *kernel, int outer, uint32_t slot, int inner, uint32_t id,
 		 struct pg_error *err)
 {
 	struct pg_put *new = malloc(sizeof(*new));
 
-	if (!new)
+	if (!new) {
+		close(inner);
 		return pg_fail(err, -ENOMEM, "not enough memory to fill slot %u", slot);
+	}
 	make_room(kernel);
-	*new = (struct pg_put){.outer = outer, .inner = PG_TAKE_FD(*inner), .slot = slot, .id = id};
+	*new = (struct pg_put){.outer = outer, .inner = inner, .slot = slot, .id = id};
 	LIST_INSERT_HEAD(&kernel->puts, new, link);
 	kernel->put_count++;
 	if (pg_thread_start(&new->thread, put, new)) {

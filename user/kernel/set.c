@@ -91,13 +91,16 @@ static bool share(struct pg_kernel *kernel, const struct pg_set_image *image,
 	return false;
 }
 
-static int put(struct pg_kernel *kernel, uint32_t slot, const struct pg_set_use *use, int *fd,
+/* Takes the descriptor of the map over. */
+static int put(struct pg_kernel *kernel, uint32_t slot, const struct pg_set_use *use, int fd,
 	       struct pg_error *err)
 {
+	pg_autoclose int inner = fd;
 	int error = note_set(kernel, slot, use, err);
 
 	if (!error)
-		error = pg_outer_put(kernel, outer_fd(kernel), slot, fd, use->id, err);
+		error = pg_outer_put(kernel, outer_fd(kernel), slot, PG_TAKE_FD(inner), use->id,
+				     err);
 	if (error)
 		pg_set_forget(kernel, slot);
 	return error;
@@ -129,7 +132,7 @@ int pg_set_create(struct pg_kernel *kernel, const struct pg_address_set *set,
 	if (!slot)
 		return pg_fail(err, -ENOSPC, "all %d slots for address sets are in use",
 			       PG_SLOT_MAX - 1);
-	error = put(kernel, slot, &use, &fd, err);
+	error = put(kernel, slot, &use, PG_TAKE_FD(fd), err);
 	if (error) {
 		pg_slot_release(&kernel->set_slots, slot);
 		return error;
