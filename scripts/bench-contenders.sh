@@ -93,7 +93,7 @@ load_iptables() {
 # filters ENTRIES: of the large sets. Loading 1,000,000 takes nftables and ipset some seconds each.
 filters() {
 	local space
-	for space in veth-empty veth-small veth-large; do add_space "$space"; done
+	for space in plain veth-empty veth-small veth-large; do add_space "$space"; done
 	if have nft nft; then
 		say "Loading $1 entries into nftables, twice"
 		add_space nft

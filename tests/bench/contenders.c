@@ -89,7 +89,7 @@ static void missing(struct contender *contender, const char *name, const char *l
 static void find_space(struct contender *contender, const struct bench_options *options)
 {
 	if (!contender->space)
-		return;
+		contender->space = "plain";
 	snprintf(contender->path, sizeof(contender->path), "/run/netns/%s-%s", options->name,
 		 contender->space);
 	if (access(contender->path, F_OK) < 0)
@@ -117,8 +117,7 @@ static void open_one(struct contender *contender, const struct bench_options *op
 		return;
 	contender->site.host = machine->host;
 	contender->site.plain_cgroup = machine->plain_cgroup;
-	if (contender->space)
-		contender->site.namespace = contender->path;
+	contender->site.namespace = contender->path;
 	switch (contender->kind) {
 	case CONTENDER_PLAIN:
 		break;
@@ -129,6 +128,7 @@ static void open_one(struct contender *contender, const struct bench_options *op
 		break;
 	case CONTENDER_CONFINED:
 		contender->site.environment = environment_of(contender->entries, machine);
+		guard_own(contender, machine);
 		break;
 	}
 	if (contender->guarded)

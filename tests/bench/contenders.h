@@ -19,9 +19,11 @@ struct contender {
 	const char *label;     /* of those that differ in entries only */
 	char name[BENCH_NAME]; /* with the entries */
 	enum contender_kind kind;
-	size_t entries;	   /* of the Environment's set */
-	const char *space; /* the network namespace is NAME-space; NULL: the client's */
-	bool guarded;	   /* its veth has the guard, or programs that do nothing */
+	size_t entries; /* of the Environment's set */
+	/* The network namespace is NAME-space; NULL: "plain". None works in this process's own, at
+	 * whose devices Phasegate has filters. */
+	const char *space;
+	bool guarded; /* its veth has the guard, or programs that do nothing */
 	bool proxy;
 	char missing[128]; /* why it does not take part, or empty */
 	char path[BENCH_NAMESPACE];
@@ -40,5 +42,7 @@ void empty_cgroup_close(const struct machine *machine, int fd);
 void empty_attach_veth(unsigned int ifindex);
 
 /* ---- guard.c: of the contender's veth */
+/* Enters its address as the Environment's own, as the runtime or the agent would. */
+void guard_own(const struct contender *contender, const struct machine *machine);
 void guard_attach(const struct contender *contender, const struct bench_options *options,
 		  const struct machine *machine);

@@ -14,6 +14,7 @@
 
 #include <phasegate/abi/hook.h>
 
+#include "kernel/attach.h"
 #include "kernel/kernel_internal.h"
 
 #define EMPTY "empty"
@@ -47,12 +48,15 @@ static void attach(const struct bpf_program *like, int cgroup)
 static void attach_all(const struct machine *machine, int cgroup)
 {
 	const struct pg_kernel *kernel = pg_host_kernel(machine->host);
-
-#define PG_X(symbol, program, flags) \
-	if (!((flags)&PG_HOOK_FOR_DNS)) \
-		attach(kernel->skeleton->progs.program, cgroup);
-	PG_HOOKS(PG_X)
+	const struct bpf_program *const programs[PG_HOOK_COUNT] = {
+#define PG_X(symbol, program, flags) kernel->skeleton->progs.program,
+		PG_HOOKS(PG_X)
 #undef PG_X
+	};
+
+	for (size_t i = 0; i < PG_HOOK_COUNT; i++)
+		if (!(pg_hook_flags((enum pg_hook)i) & PG_HOOK_FOR_DNS))
+			attach(programs[i], cgroup);
 }
 
 static void path_of(const struct machine *machine, char *path, size_t size)

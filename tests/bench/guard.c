@@ -54,21 +54,27 @@ static int put(const struct contender *contender, struct pg_kernel *kernel, unsi
 	return error ? error : pg_link_attach(kernel, ifindex, err);
 }
 
+void guard_own(const struct contender *contender, const struct machine *machine)
+{
+	const struct pg_addr own = own_address(contender);
+	struct pg_error err = {0};
+
+	if (pg_own_add(pg_host_kernel(machine->host),
+		       pg_environment_id(contender->site.environment), &own, 0, &err) < 0)
+		fail("%s", err.text);
+}
+
 void guard_attach(const struct contender *contender, const struct bench_options *options,
 		  const struct machine *machine)
 {
 	pg_autoclose int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	pg_autoclose int server = open(options->server, O_RDONLY | O_CLOEXEC);
 	struct pg_kernel *kernel = pg_host_kernel(machine->host);
-	const struct pg_addr own = own_address(contender);
 	struct pg_error err = {0};
 	unsigned int ifindex;
 
 	if (here < 0 || server < 0)
 		fail("opening a network namespace: %s", strerror(errno));
-	if (contender->kind == CONTENDER_CONFINED &&
-	    pg_own_add(kernel, pg_environment_id(contender->site.environment), &own, 0, &err) < 0)
-		fail("%s", err.text);
 	enter(server);
 	ifindex = if_nametoindex(contender->space);
 	if (!ifindex)

@@ -168,6 +168,8 @@ void table_pairs(const struct bench_options *options, struct machine *machine)
 	if (!figures)
 		fail("not enough memory for the results");
 	run.count = contenders_open(run.contenders, options, machine);
+	if (run.contenders[0].missing[0])
+		fail("there is no network namespace for the work (scripts/bench makes it)");
 	for (size_t round = 0; round < options->rounds; round++) {
 		fprintf(stderr, "bench: work, round %zu of %u\n", round + 1, options->rounds);
 		for (size_t workload = 0; workload < workload_count; workload++)
