@@ -11,6 +11,12 @@
 #define PG_IPPROTO_ICMPV6 58
 #define PG_IPPROTO_MPTCP  262
 
+/*
+ * A function of its own: what is rarely done is not between what is done for each packet, and of
+ * such functions only one at a time needs its part of the stack's 512 octets.
+ */
+#define PG_APART static __attribute__((noinline, unused))
+
 /* pg_facts.bits */
 #define PG_FACT_PACKET	    (1U << 0) /* from a packet's header, not from a sockaddr */
 #define PG_FACT_IPV6	    (1U << 1) /* the header is IPv6 */

@@ -55,6 +55,15 @@ static __always_inline struct pg_flow *pg_flow_lookup(const struct pg_header *he
 	return pg_flow_find(&key);
 }
 
+/* Whether the Environment has flows that were opened from outside; mostly it has none. */
+static __always_inline bool pg_flow_has_hints(const struct pg_header *header)
+{
+	__u32 index = header->state;
+	const struct pg_flow_count *count = bpf_map_lookup_elem(&pg_flow_counts, &index);
+
+	return !count || count->hints;
+}
+
 /* For connect and sendmsg. Of a socket from before the attach the packets do not always tell the
  * namespace; they are judged by themselves. */
 static __always_inline struct pg_flow *pg_flow_lookup_hint(const struct pg_header *header,
@@ -63,6 +72,8 @@ static __always_inline struct pg_flow *pg_flow_lookup_hint(const struct pg_heade
 	struct pg_flow_key key = {};
 	struct pg_flow *flow;
 
+	if (!pg_flow_has_hints(header))
+		return NULL;
 	pg_flow_key_fill(&key, header, facts);
 	pg_flow_key_hint(&key);
 	flow = pg_flow_find(&key);
@@ -96,12 +107,15 @@ static __always_inline bool pg_flow_inbound_barred(__u64 env_id)
 	return !until || bpf_ktime_get_boot_ns() < *until;
 }
 
-static __always_inline void pg_flow_count(const struct pg_header *header, __s64 change)
+static __always_inline void pg_flow_count(const struct pg_header *header, enum pg_flow_kind kind,
+					  __s64 change)
 {
 	__u32 own = header->state, all = PG_FLOW_ALL;
 	struct pg_flow_count *count;
 
 	count = bpf_map_lookup_elem(&pg_flow_counts, &own);
+	if (count && kind == PG_FLOW_HINT)
+		__sync_fetch_and_add(&count->hints, change);
 	if (count)
 		__sync_fetch_and_add(&count->live, change);
 	count = bpf_map_lookup_elem(&pg_flow_counts, &all);
@@ -130,28 +144,29 @@ static __always_inline long pg_flow_put(const struct pg_view *view, struct pg_fl
 		return -PG_ENOSPC;
 	flow.owner = view->header->state;
 	flow.generation = (__u32)view->generation;
-	pg_flow_count(view->header, 1);
+	pg_flow_count(view->header, key->kind, 1);
 	error = bpf_map_update_elem(&pg_flows, key, &flow, BPF_NOEXIST);
 	if (error)
-		pg_flow_count(view->header, -1);
+		pg_flow_count(view->header, key->kind, -1);
 	return error;
 }
 
-static __always_inline void pg_flow_insert(const struct pg_view *view, struct pg_flow_key *key,
-					   enum pg_direction direction,
-					   struct pg_counters *counters)
+PG_APART bool pg_flow_insert(const struct pg_view *view, struct pg_flow_key *key,
+			     enum pg_direction direction, struct pg_counters *counters)
 {
 	const long error = pg_flow_put(view, key, direction);
 
 	if (!error || error == -PG_EEXIST) /* another CPU was first */
-		return;
+		return true;
 	__sync_fetch_and_add(&counters->flows_refused, 1);
 	if (direction == PG_FLOW_OUTBOUND)
 		pg_flow_bar_inbound(key->env_id);
+	return false;
 }
 
-/* The Environment sends, and not as a reply: what comes back is an answer from now on. */
-static __always_inline void pg_flow_record_outbound(const struct pg_view *view,
+/* The Environment sends, and not as a reply: what comes back is an answer from now on. Returns
+ * whether the flow is recorded. */
+static __always_inline bool pg_flow_record_outbound(const struct pg_view *view,
 						    const struct pg_facts *facts,
 						    struct pg_flow *flow,
 						    struct pg_counters *counters)
@@ -160,10 +175,10 @@ static __always_inline void pg_flow_record_outbound(const struct pg_view *view,
 
 	if (flow) {
 		flow->direction = PG_FLOW_OUTBOUND;
-		return;
+		return true;
 	}
 	pg_flow_key_fill(&key, view->header, facts);
-	pg_flow_insert(view, &key, PG_FLOW_OUTBOUND, counters);
+	return pg_flow_insert(view, &key, PG_FLOW_OUTBOUND, counters);
 }
 
 /*
@@ -182,9 +197,8 @@ static __always_inline void pg_flow_key_hidden(struct pg_flow_key *key,
 		key->remote = *remote;
 }
 
-static __always_inline void pg_flow_record_hidden(const struct pg_view *view,
-						  const struct pg_facts *facts,
-						  struct pg_counters *counters)
+PG_APART void pg_flow_record_hidden(const struct pg_view *view, const struct pg_facts *facts,
+				    struct pg_counters *counters)
 {
 	struct pg_flow_key key = {};
 	struct pg_flow *flow;
@@ -224,9 +238,8 @@ static __always_inline void pg_flow_open_inbound(const struct pg_view *view,
 }
 
 /* A datagram came in: unless the Environment spoke first, the flow is inbound. */
-static __always_inline void pg_flow_record_inbound(const struct pg_view *view,
-						   struct pg_facts *facts,
-						   struct pg_counters *counters)
+PG_APART void pg_flow_record_inbound(const struct pg_view *view, struct pg_facts *facts,
+				     struct pg_counters *counters)
 {
 	struct pg_flow_key key = {};
 	struct pg_flow *flow;

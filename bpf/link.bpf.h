@@ -14,6 +14,7 @@
 #include "link_table.bpf.h"
 #include "neighbour.bpf.h"
 #include "packet.bpf.h"
+#include "sent.bpf.h"
 #include "socket.bpf.h"
 
 /* Verdicts of tc: the next filter decides, or nobody any more. */
@@ -309,6 +310,45 @@ static __always_inline void pg_link_take(struct __sk_buff *skb, enum pg_link_sen
 	barrier();
 }
 
+/* Whether it is a datagram whole, as its socket's hook has seen it. */
+static __always_inline bool pg_link_is_plain_datagram(const struct pg_facts *facts,
+						      const struct pg_link_packet *packet)
+{
+	return packet->sender == PG_LINK_SOCKET && facts->protocol == IPPROTO_UDP &&
+	       !facts->defect && !packet->fragment && !packet->arp;
+}
+
+/* Whether the guard has let out a datagram of the same tuple and socket a while ago, and this one
+ * goes by the host. */
+static __always_inline bool pg_link_knows(struct __sk_buff *skb, const struct pg_link_run *run,
+					  const struct pg_link *link, const struct pg_view *view)
+{
+	const struct pg_link_packet *packet = &run->packet;
+	struct pg_mark *mark;
+
+	if (!pg_link_is_plain_datagram(&run->facts, packet))
+		return false;
+	if (link->flags & PG_LINK_STATIONS &&
+	    (packet->from != link->stations.own ||
+	     (packet->to != link->stations.host && packet->to != link->stations.bridge)))
+		return false;
+	mark = pg_datagram_mark(skb->sk);
+	return mark && pg_sent_reason(mark, view, &run->facts, skb->ifindex) != PG_SENT_UNKNOWN;
+}
+
+static __always_inline void pg_link_remember(struct __sk_buff *skb, const struct pg_link_run *run,
+					     const struct pg_view *view, enum pg_reason reason)
+{
+	struct pg_mark *mark;
+
+	if (!pg_link_is_plain_datagram(&run->facts, &run->packet) ||
+	    !pg_decision_lasts(view, &run->facts, reason))
+		return;
+	mark = pg_datagram_mark(skb->sk);
+	if (mark)
+		pg_sent_remember_link(mark, view, &run->facts, skb->ifindex);
+}
+
 static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_run *run,
 					 const struct pg_link *link, struct pg_link_table *table,
 					 const struct pg_view *view)
@@ -325,6 +365,7 @@ static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_r
 	if (pg_reason_verdict(reason) != PG_ALLOW && !pg_link_is_others(skb, link, &run->packet))
 		return pg_link_deny(view, &run->facts, reason);
 	pg_link_record(skb, link, view, table, &run->facts, &run->packet);
+	pg_link_remember(skb, run, view, reason);
 	return PG_TC_NEXT;
 }
 

@@ -79,6 +79,7 @@ static __always_inline void pg_link_read_fragment(struct __sk_buff *skb, bool eg
 {
 	const __u32 network = link->packet.network;
 	__be16 words[4] = {};
+	__u32 transport;
 
 	if (facts->bits & PG_FACT_IPV6) {
 		/* Next header, reserved; offset and flags; identification. */
@@ -87,29 +88,43 @@ static __always_inline void pg_link_read_fragment(struct __sk_buff *skb, bool eg
 		facts->protocol = bpf_ntohs(words[0]) >> 8;
 		link->later = words[1] & bpf_htons(0xfff8);
 		link->identification = (__u32)words[2] << 16 | words[3];
-		link->packet.transport = network + 48;
+		transport = network + 48;
 	} else {
 		/* Identification; flags and offset. */
 		if (bpf_skb_load_bytes(skb, network + 4, words, 4) < 0)
 			return;
 		link->later = words[1] & bpf_htons(0x1fff);
 		link->identification = words[0];
-		link->packet.transport = network + 20;
+		transport = network + 20;
 	}
 	if (!pg_protocol_opened(facts->protocol))
 		return;
 	link->fragment = true;
 	facts->defect = 0;
-	if (!link->later)
-		pg_read_transport(skb, egress, facts, &link->packet);
+	link->packet.transport = transport;
+	if (link->later)
+		return;
+	if (facts->bits & PG_FACT_IPV6)
+		pg_read_transport(skb, egress, PG_LINK_NETWORK + 48, facts, &link->packet);
+	else
+		pg_read_transport(skb, egress, PG_LINK_NETWORK + 20, facts, &link->packet);
+}
+
+static __always_inline void pg_link_read_stations(struct __sk_buff *skb,
+						  struct pg_link_packet *link)
+{
+	__u32 words[3] = {};
+
+	pg_load(skb, 0, words, 3);
+	__builtin_memcpy(&link->to, words, PG_STATION_SIZE);
+	__builtin_memcpy(&link->from, (const __u8 *)words + PG_STATION_SIZE, PG_STATION_SIZE);
 }
 
 static __always_inline void pg_link_read(struct __sk_buff *skb, bool egress, struct pg_facts *facts,
 					 struct pg_link_packet *link)
 {
 	link->packet.network = PG_LINK_NETWORK;
-	bpf_skb_load_bytes(skb, 0, &link->to, PG_STATION_SIZE);
-	bpf_skb_load_bytes(skb, PG_STATION_SIZE, &link->from, PG_STATION_SIZE);
+	pg_link_read_stations(skb, link);
 	facts->bits = PG_FACT_PACKET | PG_FACT_LINK;
 	if (skb->vlan_present) {
 		facts->defect = PG_REASON_FRAME;
@@ -125,7 +140,7 @@ static __always_inline void pg_link_read(struct __sk_buff *skb, bool egress, str
 		facts->defect = PG_REASON_FRAME;
 		return;
 	}
-	pg_read_packet(skb, egress, facts, &link->packet);
+	pg_read_packet(skb, egress, PG_LINK_NETWORK, facts, &link->packet);
 	if (facts->defect == PG_REASON_FRAGMENT)
 		pg_link_read_fragment(skb, egress, facts, link);
 }

@@ -50,45 +50,91 @@ struct pg_hop_by_hop {
 
 #define PG_OPTION_JUMBO 0xc2
 
-static __always_inline void pg_read_transport(struct __sk_buff *skb, bool egress,
+typedef __u32 __attribute__((may_alias)) pg_word;
+
+/* The first words of a TCP header; only the first one of others'. */
+struct pg_transport {
+	__be16 ports[2];
+	__be32 numbers[2];
+	__u8 data_offset, flags;
+	__be16 window;
+};
+
+/* Copies words of the packet, mostly without a call; offset and count are constants. */
+static __always_inline long pg_load(struct __sk_buff *skb, __u32 offset, void *to, __u32 count)
+{
+	const void *data = (const void *)(long)skb->data;
+	const pg_word *words = data + offset;
+	pg_word *copy = to;
+
+	if ((const void *)(words + count) > (const void *)(long)skb->data_end)
+		return bpf_skb_load_bytes(skb, offset, to, count * sizeof(*words));
+#pragma unroll
+	for (__u32 i = 0; i < count; i++)
+		copy[i] = words[i];
+	return 0;
+}
+
+static __always_inline void pg_read_tcp(struct __sk_buff *skb, __u32 offset,
+					const struct pg_transport *tcp, struct pg_packet *packet)
+{
+	packet->tcp_flags = tcp->flags;
+	packet->tcp_payload = skb->len > offset + (tcp->data_offset >> 4) * 4U;
+}
+
+/* Of a segment that ends before its window, which the calls that need less can read. */
+static __always_inline bool pg_read_short_tcp(struct __sk_buff *skb, __u32 offset,
+					      struct pg_packet *packet)
+{
+	struct pg_transport tcp = {};
+
+	if (bpf_skb_load_bytes(skb, offset + 12, &tcp.data_offset, 2) < 0)
+		return false;
+	pg_read_tcp(skb, offset, &tcp, packet);
+	return true;
+}
+
+static __always_inline void pg_read_transport(struct __sk_buff *skb, bool egress, __u32 offset,
 					      struct pg_facts *facts, struct pg_packet *packet)
 {
-	__be16 ports[2] = {};
-	__u8 tcp[2] = {}; /* data offset, flags */
+	struct pg_transport header = {};
 
+	packet->transport = offset;
 	switch (facts->protocol) {
 	case IPPROTO_TCP:
-		if (bpf_skb_load_bytes(skb, packet->transport + 12, tcp, sizeof(tcp)) < 0)
+		if (!pg_load(skb, offset, &header, 4)) {
+			pg_read_tcp(skb, offset, &header, packet);
+			break;
+		}
+		if (!pg_read_short_tcp(skb, offset, packet))
 			goto truncated;
-		packet->tcp_flags = tcp[1];
-		packet->tcp_payload = skb->len > packet->transport + (tcp[0] >> 4) * 4U;
-		break;
+		/* fallthrough */
 	case IPPROTO_UDP:
 	case IPPROTO_UDPLITE:
 	case IPPROTO_SCTP:
+		if (pg_load(skb, offset, &header, 1) < 0)
+			goto truncated;
 		break;
 	case PG_IPPROTO_ICMPV6:
-		if (bpf_skb_load_bytes(skb, packet->transport, &packet->icmp_type, 1) < 0)
+		if (bpf_skb_load_bytes(skb, offset, &packet->icmp_type, 1) < 0)
 			goto truncated;
 		return;
 	default:
 		return;
 	}
-	if (bpf_skb_load_bytes(skb, packet->transport, ports, sizeof(ports)) < 0)
-		goto truncated;
-	facts->local_port = egress ? ports[0] : ports[1];
-	facts->remote_port = egress ? ports[1] : ports[0];
+	facts->local_port = egress ? header.ports[0] : header.ports[1];
+	facts->remote_port = egress ? header.ports[1] : header.ports[0];
 	return;
 truncated:
 	facts->defect = PG_REASON_TRUNCATED;
 }
 
-static __always_inline void pg_read_ipv4(struct __sk_buff *skb, bool egress, struct pg_facts *facts,
-					 struct pg_packet *packet)
+static __always_inline void pg_read_ipv4(struct __sk_buff *skb, bool egress, __u32 network,
+					 struct pg_facts *facts, struct pg_packet *packet)
 {
 	struct iphdr ip;
 
-	if (bpf_skb_load_bytes(skb, packet->network, &ip, sizeof(ip)) < 0 || ip.version != 4) {
+	if (pg_load(skb, network, &ip, sizeof(ip) / 4) < 0 || ip.version != 4) {
 		facts->defect = PG_REASON_TRUNCATED;
 		return;
 	}
@@ -104,8 +150,7 @@ static __always_inline void pg_read_ipv4(struct __sk_buff *skb, bool egress, str
 		facts->defect = PG_REASON_FRAGMENT;
 		return;
 	}
-	packet->transport = packet->network + sizeof(ip);
-	pg_read_transport(skb, egress, facts, packet);
+	pg_read_transport(skb, egress, network + sizeof(ip), facts, packet);
 }
 
 /*
@@ -129,15 +174,14 @@ static __always_inline void pg_read_hop_by_hop(struct __sk_buff *skb, struct pg_
 		return;
 	facts->defect = 0;
 	facts->protocol = hop.next;
-	packet->transport += 8;
 }
 
-static __always_inline void pg_read_ipv6(struct __sk_buff *skb, bool egress, struct pg_facts *facts,
-					 struct pg_packet *packet)
+static __always_inline void pg_read_ipv6(struct __sk_buff *skb, bool egress, __u32 network,
+					 struct pg_facts *facts, struct pg_packet *packet)
 {
 	struct ipv6hdr ip;
 
-	if (bpf_skb_load_bytes(skb, packet->network, &ip, sizeof(ip)) < 0 || ip.version != 6) {
+	if (pg_load(skb, network, &ip, sizeof(ip) / 4) < 0 || ip.version != 6) {
 		facts->defect = PG_REASON_TRUNCATED;
 		return;
 	}
@@ -145,13 +189,13 @@ static __always_inline void pg_read_ipv6(struct __sk_buff *skb, bool egress, str
 	__builtin_memcpy(&facts->local, egress ? &ip.saddr : &ip.daddr, sizeof(facts->local));
 	__builtin_memcpy(&facts->remote, egress ? &ip.daddr : &ip.saddr, sizeof(facts->remote));
 	facts->protocol = ip.nexthdr;
-	packet->transport = packet->network + sizeof(ip);
+	packet->transport = network + sizeof(ip);
 	switch (ip.nexthdr) {
 	case PG_NEXT_HOP_BY_HOP:
 		pg_read_hop_by_hop(skb, facts, packet);
-		if (facts->defect)
-			return;
-		break;
+		if (!facts->defect)
+			pg_read_transport(skb, egress, network + sizeof(ip) + 8, facts, packet);
+		return;
 	case PG_NEXT_FRAGMENT:
 		facts->defect = PG_REASON_FRAGMENT;
 		return;
@@ -166,19 +210,33 @@ static __always_inline void pg_read_ipv6(struct __sk_buff *skb, bool egress, str
 		facts->defect = PG_REASON_EXTENSION;
 		return;
 	}
-	pg_read_transport(skb, egress, facts, packet);
+	pg_read_transport(skb, egress, network + sizeof(ip), facts, packet);
 }
 
-/* Fills addresses, ports, protocol and defect, from packet->network on. "Local" is the source of
- * what goes out. */
-static __always_inline void pg_read_packet(struct __sk_buff *skb, bool egress,
+/* For what is of no interest if it is TCP. */
+static __always_inline bool pg_is_plain_tcp(struct __sk_buff *skb)
+{
+	__u32 words[3] = {};
+
+	if (pg_load(skb, 0, words, 3) < 0)
+		return false;
+	if (skb->protocol == bpf_htons(PG_ETH_P_IP))
+		return (bpf_ntohl(words[2]) >> 16 & 0xff) == IPPROTO_TCP;
+	return skb->protocol == bpf_htons(PG_ETH_P_IPV6) &&
+	       (bpf_ntohl(words[1]) >> 8 & 0xff) == IPPROTO_TCP;
+}
+
+/* Fills addresses, ports, protocol and defect; network is the offset of the IP header. "Local" is
+ * the source of what goes out. */
+static __always_inline void pg_read_packet(struct __sk_buff *skb, bool egress, __u32 network,
 					   struct pg_facts *facts, struct pg_packet *packet)
 {
 	facts->bits |= PG_FACT_PACKET;
+	packet->network = network;
 	if (skb->protocol == bpf_htons(PG_ETH_P_IP))
-		pg_read_ipv4(skb, egress, facts, packet);
+		pg_read_ipv4(skb, egress, network, facts, packet);
 	else if (skb->protocol == bpf_htons(PG_ETH_P_IPV6))
-		pg_read_ipv6(skb, egress, facts, packet);
+		pg_read_ipv6(skb, egress, network, facts, packet);
 	else
 		facts->defect = PG_REASON_TRUNCATED;
 	if ((packet->tcp_flags & (PG_TCP_SYN | PG_TCP_ACK)) == PG_TCP_SYN)

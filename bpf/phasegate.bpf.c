@@ -19,6 +19,7 @@
 #include "maps.bpf.h"
 #include "neighbour.bpf.h"
 #include "packet.bpf.h"
+#include "sent.bpf.h"
 #include "sockaddr.bpf.h"
 #include "socket.bpf.h"
 #include "view.bpf.h"
@@ -48,8 +49,8 @@ static __always_inline bool pg_source_is_own(struct __sk_buff *skb, const struct
 }
 
 /* Who receives what goes to lo. */
-static __always_inline void pg_read_receiver(struct __sk_buff *skb, const struct pg_header *header,
-					     struct pg_facts *facts)
+PG_APART void pg_read_receiver(struct __sk_buff *skb, const struct pg_header *header,
+			       struct pg_facts *facts)
 {
 	switch (pg_find_receiver(skb, header, facts)) {
 	case PG_RECEIVER_NONE:
@@ -93,8 +94,8 @@ static __always_inline void pg_read_egress_facts(struct __sk_buff *skb,
 }
 
 /* A query for the listener that user space is about to open. */
-static __always_inline int pg_dns_wait(struct __sk_buff *skb, const struct pg_view *view,
-				       const struct pg_facts *facts, struct pg_counters *counters)
+PG_APART int pg_dns_wait(struct __sk_buff *skb, const struct pg_view *view,
+			 const struct pg_facts *facts, struct pg_counters *counters)
 {
 	if (facts->protocol == IPPROTO_UDP) {
 		pg_count(counters, PG_COUNT_PACKET, PG_REASON_LISTENER);
@@ -106,6 +107,19 @@ static __always_inline int pg_dns_wait(struct __sk_buff *skb, const struct pg_vi
 	return PG_HOOK_DENY;
 }
 
+/* A datagram that is not to lo was let out: its answers are told by the flow. */
+static __always_inline void pg_record_datagram(const struct pg_view *view,
+					       const struct pg_facts *facts, struct pg_flow *flow,
+					       struct pg_mark *mark, enum pg_reason reason,
+					       struct pg_counters *counters)
+{
+	if (!(facts->bits & PG_FACT_INBOUND) &&
+	    !pg_flow_record_outbound(view, facts, flow, counters))
+		return;
+	if (mark && pg_decision_lasts(view, facts, reason))
+		pg_sent_remember(mark, view, facts, reason);
+}
+
 static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct pg_view *view,
 					   struct pg_counters *counters)
 {
@@ -114,16 +128,26 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 	struct pg_facts facts = {};
 	struct pg_packet packet = {};
 	struct pg_flow *flow = NULL;
+	struct pg_mark *mark = NULL;
 	enum pg_reason reason;
+	int known;
 
-	pg_read_packet(skb, true, &facts, &packet);
+	pg_read_packet(skb, true, 0, &facts, &packet);
 	if (!view->valid) {
 		pg_count(counters, PG_COUNT_PACKET, PG_REASON_NO_POLICY);
 		pg_report_denied(view, &facts, PG_COUNT_PACKET, PG_REASON_NO_POLICY, counters);
 		return PG_HOOK_DENY;
 	}
-	pg_read_egress_facts(skb, view->header, &facts, &packet);
 	udp = facts.protocol == IPPROTO_UDP && !facts.defect;
+	if (flows && udp) {
+		mark = pg_datagram_mark(skb->sk);
+		known = mark ? pg_sent_reason(mark, view, &facts, 0) : PG_SENT_UNKNOWN;
+		if (known != PG_SENT_UNKNOWN) {
+			pg_count(counters, PG_COUNT_PACKET, known);
+			return PG_HOOK_ALLOW;
+		}
+	}
+	pg_read_egress_facts(skb, view->header, &facts, &packet);
 	if (flows && udp) {
 		flow = pg_flow_lookup(view->header, &facts);
 		if (pg_flow_is_inbound(view, flow))
@@ -133,8 +157,8 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 	if (reason == PG_REASON_LISTENER && facts.bits & PG_FACT_UNSERVED)
 		return pg_dns_wait(skb, view, &facts, counters);
 	if (pg_count(counters, PG_COUNT_PACKET, reason) == PG_ALLOW) {
-		if (flows && udp && !(facts.bits & PG_FACT_INBOUND))
-			pg_flow_record_outbound(view, &facts, flow, counters);
+		if (flows && udp)
+			pg_record_datagram(view, &facts, flow, mark, reason, counters);
 		else if (flows && facts.defect && reason == PG_REASON_PUBLIC)
 			pg_flow_record_hidden(view, &facts, counters);
 		return PG_HOOK_ALLOW;
@@ -156,6 +180,20 @@ int pg_egress(struct __sk_buff *skb)
 	return pg_judge_egress(skb, &view, bpf_get_local_storage(&pg_counts, 0));
 }
 
+/* An answer to what the socket has just sent is one whose flow is known. */
+static __always_inline void pg_see_datagram(struct __sk_buff *skb, const struct pg_view *view,
+					    struct pg_facts *facts, struct pg_counters *counters)
+{
+	struct pg_mark *mark = pg_datagram_mark(skb->sk);
+
+	if (mark && pg_sent_reason(mark, view, facts, 0) != PG_SENT_UNKNOWN)
+		return;
+	if (!pg_may_answer(view->header, skb->sk))
+		return;
+	facts->netns = pg_socket_netns(skb->sk);
+	pg_flow_record_inbound(view, facts, counters);
+}
+
 /* Nothing that comes in is judged, but who opened a UDP flow is remembered. */
 static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg_view *view,
 					  struct pg_counters *counters)
@@ -167,13 +205,10 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 		pg_count(counters, PG_COUNT_INGRESS, PG_REASON_NO_POLICY);
 		return PG_HOOK_DENY;
 	}
-	if (skb->ifindex != PG_IFINDEX_LOOPBACK) {
-		pg_read_packet(skb, false, &facts, &packet);
-		if (facts.protocol == IPPROTO_UDP && !facts.defect &&
-		    pg_may_answer(view->header, skb->sk)) {
-			facts.netns = pg_socket_netns(skb->sk);
-			pg_flow_record_inbound(view, &facts, counters);
-		}
+	if (skb->ifindex != PG_IFINDEX_LOOPBACK && !pg_is_plain_tcp(skb)) {
+		pg_read_packet(skb, false, 0, &facts, &packet);
+		if (facts.protocol == IPPROTO_UDP && !facts.defect)
+			pg_see_datagram(skb, view, &facts, counters);
 	}
 	pg_count(counters, PG_COUNT_INGRESS, PG_REASON_INGRESS);
 	return PG_HOOK_ALLOW;
@@ -191,16 +226,11 @@ int pg_ingress(struct __sk_buff *skb)
 SEC("sockops")
 int pg_sockops(struct bpf_sock_ops *ctx)
 {
-	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
-
-	switch (ctx->op) {
-	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		pg_mark_accepted(ctx, header);
-		break;
-	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		pg_mark_listener(ctx, header);
-		break;
-	}
+	/* Of every connection the kernel tells several things more. */
+	if (ctx->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		pg_mark_accepted(ctx, bpf_get_local_storage(&pg_headers, 0));
+	else if (ctx->op == BPF_SOCK_OPS_TCP_LISTEN_CB)
+		pg_mark_listener(ctx, bpf_get_local_storage(&pg_headers, 0));
 	return 1;
 }
 
@@ -427,6 +457,8 @@ int pg_link_from(struct __sk_buff *skb)
 		return PG_TC_DROP;
 	env_id = link->header.env_id;
 	pg_view_read(&view, &link->header);
+	if (pg_link_knows(skb, run, link, &view))
+		return PG_TC_NEXT;
 	return pg_link_judge(skb, run, link, bpf_map_lookup_elem(&pg_link_tables, &env_id), &view);
 }
 

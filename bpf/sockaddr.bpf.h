@@ -9,6 +9,7 @@
 #include "flow.bpf.h"
 #include "hook.bpf.h"
 #include "loopback.bpf.h"
+#include "sent.bpf.h"
 #include "socket.bpf.h"
 #include "view.bpf.h"
 
@@ -54,6 +55,23 @@ static __always_inline bool pg_may_reach_itself(struct bpf_sock_addr *ctx, enum 
 	return pg_listener_is_own(ctx, header, facts) && pg_binds_to_destination(ctx, facts);
 }
 
+/* The reason for which the socket has just sent a datagram to the same destination, or
+ * PG_SENT_UNKNOWN. */
+static __always_inline int pg_was_sent_to(struct bpf_sock_addr *ctx, const struct pg_view *view,
+					  struct pg_facts *facts)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct pg_mark *mark;
+
+	if (facts->protocol != IPPROTO_UDP || !sk || !sk->src_port)
+		return PG_SENT_UNKNOWN;
+	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
+	if (!mark || mark->kind != PG_MARK_DATAGRAM)
+		return PG_SENT_UNKNOWN;
+	facts->local_port = bpf_htons(sk->src_port);
+	return pg_sent_reason_to(mark, view, facts);
+}
+
 /*
  * The fast denial of connect() and sendmsg(): EPERM at once, where a dropped SYN alone would hang
  * the application. What they let through is judged again packet by packet.
@@ -64,9 +82,17 @@ static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx, const st
 	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
 	enum pg_reason reason = PG_REASON_NO_POLICY;
 	bool local = false;
+	int known;
 
 	facts->remote_port = ctx->user_port;
 	facts->protocol = ctx->protocol == PG_IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
+	if (what == PG_COUNT_SENDMSG) {
+		known = pg_was_sent_to(ctx, view, facts);
+		if (known != PG_SENT_UNKNOWN) {
+			pg_count(counters, what, known);
+			return PG_HOOK_ALLOW;
+		}
+	}
 	if (view->valid) {
 		local = pg_read_sockaddr_facts(ctx, what, view, facts);
 		reason = pg_decide(view, facts);

@@ -207,6 +207,8 @@ static __always_inline void pg_mark_listener(struct bpf_sock_ops *ctx,
 	if (!sk)
 		return;
 	stored = bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE);
-	if (stored)
-		*stored = mark; /* it may have been an accepted socket before */
+	if (stored) { /* it may have been an accepted socket before */
+		stored->owner = mark.owner;
+		stored->kind = mark.kind;
+	}
 }

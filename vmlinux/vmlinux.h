@@ -120,6 +120,10 @@ enum {
 	BPF_F_NO_USER_CONV = 262144,
 };
 
+struct bpf_spin_lock {
+	__u32 val;
+};
+
 struct bpf_sock {
 	__u32 bound_dev_if;
 	__u32 family;

@@ -89,7 +89,7 @@ int judge_parse_ingress(struct __sk_buff *skb)
 
 	if (!taken)
 		return PG_HOOK_ALLOW;
-	pg_read_packet(skb, false, &facts, &packet);
+	pg_read_packet(skb, false, 0, &facts, &packet);
 	judge_put(taken, &facts, &packet);
 	return PG_HOOK_ALLOW;
 }
@@ -104,7 +104,7 @@ int judge_parse_egress(struct __sk_buff *skb)
 
 	if (!taken)
 		return PG_HOOK_ALLOW;
-	pg_read_packet(skb, true, &facts, &packet);
+	pg_read_packet(skb, true, 0, &facts, &packet);
 	judge_put(taken, &facts, &packet);
 	return PG_HOOK_ALLOW;
 }
@@ -121,7 +121,7 @@ int judge_path(struct __sk_buff *skb)
 	if (!taken)
 		return PG_HOOK_ALLOW;
 	pg_view_fill(&view, &taken->header, taken->word);
-	pg_read_packet(skb, true, &facts, &packet);
+	pg_read_packet(skb, true, 0, &facts, &packet);
 	pg_read_egress_facts(skb, &taken->header, &facts, &packet);
 	judge_put(taken, &facts, &packet);
 	taken->reason = pg_decide(&view, &facts);

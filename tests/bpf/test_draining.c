@@ -139,6 +139,7 @@ static void try_reply(struct bench *bench, enum pg_phase phase)
 		.protocol = IPPROTO_UDP,
 		.kind = PG_FLOW_HINT,
 	};
+	const struct pg_flow_count count = {.live = 2, .hints = 1};
 	socklen_t size = sizeof(key.netns);
 	uint64_t before;
 	int fd, error;
@@ -154,6 +155,8 @@ static void try_reply(struct bench *bench, enum pg_phase phase)
 	CHECK(&bench->check, !bind(fd, (const struct sockaddr *)&from.storage, from.size),
 	      "bind: %s", strerror(errno));
 	bpf_map_update_elem(flows, &key, &flow, BPF_ANY);
+	bpf_map_update_elem(bpf_map__fd(bench->world.skeleton->maps.pg_flow_counts),
+			    &bench->world.header.state, &count, BPF_ANY);
 	key.kind = PG_FLOW_TUPLE;
 	key.local = address("10.9.0.1");
 	bpf_map_update_elem(flows, &key, &flow, BPF_ANY);

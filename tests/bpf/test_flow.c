@@ -135,7 +135,7 @@ static struct pg_flow_count *count_of(struct bench *bench, __u32 index)
 
 static void set_count(struct bench *bench, __u32 index, __u64 live)
 {
-	const struct pg_flow_count count = {live};
+	const struct pg_flow_count count = {.live = live};
 
 	if (bpf_map_update_elem(bpf_map__fd(bench->lab.skeleton->maps.pg_flow_counts), &index,
 				&count, BPF_EXIST))

@@ -42,8 +42,10 @@ void pg_flow_counts_unmap(struct pg_kernel *kernel)
 }
 
 /* Hooks add to the same counts. */
-static void uncount(struct pg_kernel *kernel, uint32_t owner)
+static void uncount(struct pg_kernel *kernel, uint8_t kind, uint32_t owner)
 {
+	if (owner < PG_ENVIRONMENT_MAX && kind == PG_FLOW_HINT)
+		__atomic_fetch_sub(&kernel->flow_counts[owner].hints, 1, __ATOMIC_RELAXED);
 	if (owner < PG_ENVIRONMENT_MAX)
 		__atomic_fetch_sub(&kernel->flow_counts[owner].live, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_sub(&kernel->flow_counts[PG_FLOW_ALL].live, 1, __ATOMIC_RELAXED);
@@ -57,7 +59,8 @@ uint64_t pg_flow_count(const struct pg_kernel *kernel, uint32_t state)
 }
 
 /* Of a whole walk over the table. */
-static void count_all(struct pg_kernel *kernel, uint64_t counts[static PG_ENVIRONMENT_MAX])
+static void count_all(struct pg_kernel *kernel,
+		      struct pg_flow_count counts[static PG_ENVIRONMENT_MAX])
 {
 	struct pg_flow_key key, next, *previous = NULL;
 	struct pg_flow flow;
@@ -69,27 +72,37 @@ static void count_all(struct pg_kernel *kernel, uint64_t counts[static PG_ENVIRO
 		previous = &key;
 		if (bpf_map_lookup_elem(flows_fd(kernel), &key, &flow))
 			continue;
-		counts[PG_FLOW_ALL]++;
-		if (flow.owner != PG_FLOW_ALL && flow.owner < PG_ENVIRONMENT_MAX)
-			counts[flow.owner]++;
+		counts[PG_FLOW_ALL].live++;
+		if (flow.owner == PG_FLOW_ALL || flow.owner >= PG_ENVIRONMENT_MAX)
+			continue;
+		counts[flow.owner].live++;
+		counts[flow.owner].hints += key.kind == PG_FLOW_HINT;
 	}
+}
+
+static void correct(__u64 *count, __u64 before, __u64 counted)
+{
+	if (before != counted)
+		__atomic_compare_exchange_n(count, &before, counted, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
 }
 
 int pg_flows_recount(struct pg_kernel *kernel, struct pg_error *err)
 {
 	pg_autofree struct pg_flow_count *before = calloc(PG_ENVIRONMENT_MAX, sizeof(*before));
-	pg_autofree uint64_t *counts = calloc(PG_ENVIRONMENT_MAX, sizeof(*counts));
+	pg_autofree struct pg_flow_count *counts = calloc(PG_ENVIRONMENT_MAX, sizeof(*counts));
 
 	if (!before || !counts)
 		return pg_fail(err, -ENOMEM, "not enough memory for counting flows");
-	for (uint32_t i = 0; i < PG_ENVIRONMENT_MAX; i++)
+	for (uint32_t i = 0; i < PG_ENVIRONMENT_MAX; i++) {
 		before[i].live = pg_flow_count(kernel, i);
+		before[i].hints = __atomic_load_n(&kernel->flow_counts[i].hints, __ATOMIC_RELAXED);
+	}
 	count_all(kernel, counts);
-	for (uint32_t i = 0; i < PG_ENVIRONMENT_MAX; i++)
-		if (before[i].live != counts[i])
-			__atomic_compare_exchange_n(&kernel->flow_counts[i].live, &before[i].live,
-						    counts[i], false, __ATOMIC_RELAXED,
-						    __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < PG_ENVIRONMENT_MAX; i++) {
+		correct(&kernel->flow_counts[i].live, before[i].live, counts[i].live);
+		correct(&kernel->flow_counts[i].hints, before[i].hints, counts[i].hints);
+	}
 	return 0;
 }
 
@@ -138,7 +151,7 @@ size_t pg_flows_expire(struct pg_kernel *kernel, uint64_t env_id)
 		    !bpf_map_lookup_elem(flows_fd(kernel), &next, &flow))
 			expired = env_id || is_idle(&flow, now);
 		if (expired && !bpf_map_delete_elem(flows_fd(kernel), &next)) {
-			uncount(kernel, flow.owner);
+			uncount(kernel, next.kind, flow.owner);
 			removed++;
 			continue;
 		}

@@ -59,8 +59,9 @@ PG_ASSERT_SIZE(struct pg_flow, 16);
  */
 struct pg_flow_count {
 	__u64 live;
+	__u64 hints; /* of them of kind PG_FLOW_HINT; of all together it is not kept */
 };
-PG_ASSERT_SIZE(struct pg_flow_count, 8);
+PG_ASSERT_SIZE(struct pg_flow_count, 16);
 
 /* Index 0 is no Environment's. */
 #define PG_FLOW_ALL 0
@@ -86,6 +87,24 @@ enum pg_mark_kind {
 			       * sets it */
 };
 
+/*
+ * The last datagram of a UDP socket that was let out and whose flow is recorded: until .until those
+ * of the same tuple are not judged again. A write of a state ends it, by the generation; and what
+ * else has changed since is heeded within a second.
+ */
+struct pg_sent {
+	__u64 env_id;
+	__u64 until; /* jiffies */
+	struct pg_addr local, remote;
+	__be16 local_port, remote_port;
+	__u32 generation; /* of the state, low bits */
+	__u32 link;	  /* ifindex of the host end whose guard has let it out too; 0: none */
+	__u32 reason;	  /* enum pg_reason */
+	__u32 ends;	  /* of the last datagram, this or a later one: a part of its tuple */
+	__u32 version;	  /* odd while a write is under way */
+};
+PG_ASSERT_SIZE(struct pg_sent, 72);
+
 struct pg_mark {
 	__u32 kind; /* enum pg_mark_kind */
 	__be16 remote_port;
@@ -93,5 +112,8 @@ struct pg_mark {
 	__u64 owner;	 /* env_id, or where members are apart cgroup_id; 0: not known */
 	__u64 netns;	 /* cookie of RAW and DATAGRAM */
 	struct pg_addr remote;
+	struct pg_sent sent;	   /* of DATAGRAM */
+	struct bpf_spin_lock lock; /* of .sent, but for .sent.ends */
+	__u32 reserved;
 };
-PG_ASSERT_SIZE(struct pg_mark, 40);
+PG_ASSERT_SIZE(struct pg_mark, 120);

@@ -10,6 +10,7 @@
 #pragma once
 
 #ifndef __VMLINUX_H__
+#include <linux/bpf.h> /* struct bpf_spin_lock */
 #include <linux/types.h>
 #endif
 
