@@ -160,7 +160,7 @@ class Verify(AgentTest):
     def test_a_table_that_is_gone(self):
         """The kernel is asked, and not what the agent remembers."""
         made = self.create({"network_policy": NO_NETWORK, "run_network_policy": allowlist(A4)})
-        maps = glob.glob(f"{self.daemon.pins}/+maps-*/pg_exact4")
+        maps = glob.glob(f"{self.daemon.pins}/+maps-*/pg_sets")
         self.assertEqual(len(maps), 1)
         for slot in json.loads(self.bpftool("-j", "map", "dump", "pinned", maps[0])):
             self.bpftool("map", "delete", "pinned", maps[0], "key", *slot["key"])

@@ -17,7 +17,7 @@ enum pg_probe_result {
 };
 
 struct pg_probe_report {
-	const char *name; /* short stable id, such as "btf" or "map.lpm_trie" */
+	const char *name; /* short stable id, such as "btf" or "map.inner_array" */
 	enum pg_probe_result result;
 	char detail[256]; /* what was found */
 	char advice[256]; /* what to do about it; empty if OK */
