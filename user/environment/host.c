@@ -242,27 +242,11 @@ void pg_host_warn(const struct pg_host *host, const char *code, const char *mess
 		host->warning(host->userdata, code, message);
 }
 
-static int own_cgroup(char **ret_path, struct pg_error *err)
-{
-	pg_autofree char *text = NULL;
-	size_t size;
-	int error = pg_file_read("/proc/self/cgroup", PG_PROC_FILE_MAX, &text, &size, err);
-
-	if (error)
-		return error;
-	error = pg_cgroup2_path(text, ret_path);
-	return error ? pg_fail_errno(err, error, "finding the own cgroup in /proc/self/cgroup") : 0;
-}
-
 /* Looks through the records, before anything is made: for where we are, and for orphans. */
 static int settle_records(struct pg_host *host, int records_fd, struct pg_error *err)
 {
-	const struct pg_own_records none = {};
-	pg_autofree char *own = NULL;
-	int error = own_cgroup(&own, err);
+	int error = pg_records_refuse_here(records_fd, err);
 
-	if (!error)
-		error = pg_records_refuse_inside(records_fd, own, &none, err);
 	/* What cannot be read must not have been changed. */
 	if (!error && host->pins)
 		error = pg_kept_read(host, records_fd, err);

@@ -93,6 +93,8 @@ struct pg_host {
 
 void pg_host_warn(const struct pg_host *host, const char *code, const char *message);
 
+/* own.c: -EBUSY if this process is in an Environment; no record is its own yet. */
+int pg_records_refuse_here(int records_fd, struct pg_error *err) PG_MUST_CHECK;
 /* own.c: adds those of its Environments. */
 void pg_host_own_records(const struct pg_host *host, struct pg_own_records *own);
 
