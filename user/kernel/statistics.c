@@ -49,10 +49,11 @@ static const char *hook_of(const struct pg_known *known, const char *name)
 	struct bpf_program *program;
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(objects); i++)
-		bpf_object__for_each_program(
-			program,
-			objects[i]) if (!strcmp(bpf_program__name(program),
-						name)) return bpf_program__section_name(program);
+		bpf_object__for_each_program(program, objects[i])
+		{
+			if (!strcmp(bpf_program__name(program), name))
+				return bpf_program__section_name(program);
+		}
 	return NULL;
 }
 

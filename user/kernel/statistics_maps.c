@@ -112,10 +112,11 @@ static const char *name_of(const struct pg_known *known, const struct bpf_map_in
 	struct bpf_map *map;
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(objects); i++)
-		bpf_object__for_each_map(
-			map,
-			objects[i]) if (!strncmp(bpf_map__name(map), info->name,
-						 sizeof(info->name) - 1)) return bpf_map__name(map);
+		bpf_object__for_each_map(map, objects[i])
+		{
+			if (!strncmp(bpf_map__name(map), info->name, sizeof(info->name) - 1))
+				return bpf_map__name(map);
+		}
 	return info->name;
 }
 
