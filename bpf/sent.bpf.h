@@ -61,6 +61,7 @@ static __always_inline __u64 pg_sent_remote_difference(const struct pg_sent *sen
 	difference |= sent->remote_port ^ facts->remote_port;
 	difference |= sent->local_port ^ facts->local_port;
 	difference |= sent->generation ^ (__u32)view->generation;
+	difference |= sent->epoch ^ view->header->epoch;
 	return difference | (sent->env_id ^ view->header->env_id);
 }
 
@@ -74,6 +75,9 @@ static __always_inline int pg_sent_read(struct pg_mark *mark, const struct pg_vi
 	int reason;
 
 	if (sent->ends != pg_sent_ends(facts))
+		return PG_SENT_UNKNOWN;
+	/* An IPv6 header with the IPv4 address of the record: judged by its form. */
+	if (facts->bits & PG_FACT_IPV6 && pg_addr_is_v4(&facts->remote))
 		return PG_SENT_UNKNOWN;
 	version = PG_SENT_READ_BEGIN(mark);
 	barrier();
@@ -115,6 +119,7 @@ PG_APART void pg_sent_remember(struct pg_mark *mark, const struct pg_view *view,
 	struct pg_sent *sent = &mark->sent;
 	const __u64 until = bpf_jiffies64() + PG_SENT_LASTS;
 	const __u64 env_id = view->header->env_id;
+	const __u64 epoch = view->header->epoch;
 	const __u32 ends = pg_sent_ends(facts);
 
 	if (sent->ends != ends) {
@@ -125,6 +130,7 @@ PG_APART void pg_sent_remember(struct pg_mark *mark, const struct pg_view *view,
 	sent->version++;
 	barrier();
 	sent->env_id = env_id;
+	sent->epoch = epoch;
 	sent->until = until;
 	sent->local = facts->local;
 	sent->remote = facts->remote;

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
 
 import cgroups
@@ -16,11 +17,29 @@ import steps
 from harness import main
 from keeper import PARENT, PINS, isolate
 from lab import A4, A6, B4, CLIENT4, D4
-from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
+from phasegate import NO_NETWORK, PUBLIC, Run, allowlist, policy
 from test_adopt import WWW, AdoptTest
 
 OWN = "192.0.2.77"
 TEXT = policy(setup=allowlist(A4), run=allowlist(B4), verifier=NO_NETWORK)
+
+
+# Sends to D from one socket that is not connected; prints whether it may, when that changes.
+FLOOD = """
+import socket, sys, time
+before = None
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+    while True:
+        try:
+            sender.sendto(b"flood", (sys.argv[1], 7))
+            now = "sent"
+        except PermissionError:
+            now = "EPERM"
+        if now != before:
+            print(now, time.monotonic(), flush=True)
+        before = now
+        time.sleep(0.001)
+"""
 
 
 def cgroup_of(pid):
@@ -97,6 +116,29 @@ class Members(AdoptTest):
         keeper("destroy", "release")
         self.assertEqual(keeper.finish()[0], 0)
         self.assertIsNone(client.process.poll())
+
+    def test_confined_anew_while_a_socket_sends(self):
+        """What was let out a moment ago was by another Environment, whose generation this is."""
+        cgroup, = self.members("running")
+        keeper = self.keeper()
+        self.create(keeper, cgroup, text=policy(setup=PUBLIC), options="a")
+        sender = Run(self.lab, command=[
+            "sh", "-c", 'echo $$ >"$0" && exec "$@"', f"{cgroups.path_of(cgroup)}/cgroup.procs",
+            sys.executable, "-c", FLOOD, D4])
+        self.addCleanup(sender.close)
+        self.assertEqual(sender.line().split()[0], "sent")
+        time.sleep(0.1)
+        keeper("destroy", "release")
+        self.create(keeper, cgroup, text=policy(setup=NO_NETWORK), options="a")
+        created = time.monotonic()
+        # That of the time between, when everything is denied, or the one when it was in force.
+        while (line := sender.line().split())[0] != "EPERM":
+            self.assertLess(float(line[1]), created)
+        self.assertLess(float(line[1]), created + 0.1)
+        time.sleep(0.5)
+        sender.kill()
+        self.assertEqual(sender.process.stdout.read(), b"")
+        keeper("destroy", "release")
 
     def test_raw_sockets_that_are_there_already(self):
         """They do not pass for the kernel's, which discovers neighbours in every phase."""

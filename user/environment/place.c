@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "kernel/guard.h"
 #include "kernel/mountinfo.h"
@@ -195,6 +196,7 @@ int pg_places_open(struct pg_environment *environment, bool attach, struct pg_er
 	for (size_t i = 0; i < pg_place_count(environment) && !error; i++)
 		error = open_place(environment, i, attach, err);
 	environment->header.env_id = environment->places[0].id;
+	environment->header.epoch = pg_boottime_ns();
 	return error;
 }
 
@@ -244,9 +246,9 @@ static int adopt_place(struct pg_environment *environment, size_t index, uint64_
 		     : 0;
 }
 
-/* That of the first member's cgroup, as it was at first: what is in the maps has it. */
-static uint64_t recall_env_id(const struct pg_environment *environment,
-			      const struct pg_saved *saved)
+/* That of the first member's cgroup, as it was at first, and the epoch: what is in the maps has
+ * them. */
+static void recall_identity(struct pg_environment *environment, const struct pg_saved *saved)
 {
 	struct pg_header header;
 
@@ -254,9 +256,13 @@ static uint64_t recall_env_id(const struct pg_environment *environment,
 		if (environment->places[i].fd >= 0 &&
 		    !pg_header_read(environment->host->kernel, environment->places[i].id, &header,
 				    NULL) &&
-		    header.env_id)
-			return header.env_id;
-	return saved->members[0];
+		    header.env_id) {
+			environment->header.env_id = header.env_id;
+			environment->header.epoch = header.epoch;
+			return;
+		}
+	environment->header.env_id = saved->members[0];
+	environment->header.epoch = pg_boottime_ns();
 }
 
 int pg_places_adopt(struct pg_environment *environment, const struct pg_saved *saved,
@@ -276,7 +282,7 @@ int pg_places_adopt(struct pg_environment *environment, const struct pg_saved *s
 		error = adopt_place(environment, i, saved->members[i], err);
 		any |= pg_environment_member_state(environment, i) != PG_MEMBER_GONE;
 	}
-	environment->header.env_id = recall_env_id(environment, saved);
+	recall_identity(environment, saved);
 	if (!error && !any && environment->record.made)
 		return pg_fail(err, -ENOENT, "the cgroup of %s is gone", environment->record.name);
 	return error;

@@ -94,6 +94,7 @@ enum pg_mark_kind {
  */
 struct pg_sent {
 	__u64 env_id;
+	__u64 epoch; /* of the header */
 	__u64 until; /* jiffies */
 	struct pg_addr local, remote;
 	__be16 local_port, remote_port;
@@ -103,7 +104,7 @@ struct pg_sent {
 	__u32 ends;	  /* of the last datagram, this or a later one: a part of its tuple */
 	__u32 version;	  /* odd while a write is under way */
 };
-PG_ASSERT_SIZE(struct pg_sent, 72);
+PG_ASSERT_SIZE(struct pg_sent, 80);
 
 struct pg_mark {
 	__u32 kind; /* enum pg_mark_kind */
@@ -116,4 +117,4 @@ struct pg_mark {
 	struct bpf_spin_lock lock; /* of .sent, but for .sent.ends */
 	__u32 reserved;
 };
-PG_ASSERT_SIZE(struct pg_mark, 120);
+PG_ASSERT_SIZE(struct pg_mark, 128);

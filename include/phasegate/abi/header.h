@@ -65,6 +65,9 @@ struct pg_header {
 	__u64 cgroup_id; /* of this member */
 	struct pg_phase_slot slots[PG_BANK_COUNT][PG_PHASE_COUNT];
 	struct pg_endpoint listener[2]; /* of DNS, both on loopback: IPv4, IPv6 */
-	__u64 reserved1[2];
+	/* Another one for each Environment that is made, and then the same: a later one of the same
+	 * cgroup has its env_id, and its generations begin anew. */
+	__u64 epoch;
+	__u64 reserved1;
 };
 PG_ASSERT_SIZE(struct pg_header, 200);
