@@ -142,8 +142,11 @@ class Links(LinkTest):
         self.assertEqual(self.frames_pass(stranger, A4, D4, gateway="b2"), {A4, D4})
         stranger.join(3, device="eth1", bridge=False)
         self.wait_for(lambda: self.is_held("v3"), about="a new link is not held")
-        # As if another process had a guard there, which that one would take off.
-        subprocess.run([*self.lab.client.command("tc"), "filter", "add", "dev", "v3", "ingress",
+        # As if another process had a guard there, which that one would take off. Nobody is behind
+        # it, so it does not become this one's.
+        self.lab.client.ip("link add v4 type veth peer name v4peer")
+        self.wait_for(lambda: self.is_held("v4"), about="a new link is not held")
+        subprocess.run([*self.lab.client.command("tc"), "filter", "add", "dev", "v4", "ingress",
                         "pref", "1", "handle", "0x5047", "bpf", "bytecode", "1,6 0 0 0"],
                        check=True)
         # A member's process there is the Environment's; its packet sockets have no guard yet.
@@ -152,8 +155,8 @@ class Links(LinkTest):
         self.assertEqual(self.frames_pass(member, A4, D4), set())
         keeper("destroy", "release")
         self.assertEqual(keeper.finish()[0], 0)
-        self.assertEqual([self.all_filters(end) for end in ("v1", "v2", "v3")],
-                         [[], [], [("1", "0x5047")]])
+        self.assertEqual([self.all_filters(end) for end in ("v1", "v2", "v3", "v4")],
+                         [[], [], [], [("1", "0x5047")]])
 
     def test_shared(self):
         """Whoever is not of the Environment goes on as before; and what is the Environment's own
