@@ -158,6 +158,18 @@ class Links(LinkTest):
         self.assertEqual([self.all_filters(end) for end in ("v1", "v2", "v3", "v4")],
                          [[], [], [], [("1", "0x5047")]])
 
+    def test_held_by_a_killed_one(self):
+        """After its last Environment had ended; the next one, which has none, leaves nothing."""
+        container, _ = self.container(), self.container("stranger", 2)
+        keeper = self.keeper()
+        self.attach(keeper, container)
+        keeper("destroy", "release")
+        self.assertTrue(self.is_held("v2"))
+        keeper.kill()
+        keeper = self.keeper()
+        self.assertEqual(keeper.finish()[0], 0)
+        self.assertEqual([self.all_filters(end) for end in ("v1", "v2")], [[], []])
+
     def test_shared(self):
         """Whoever is not of the Environment goes on as before; and what is the Environment's own
         is guarded as before."""

@@ -31,7 +31,7 @@ void pg_veth_hold(struct pg_link_watch *watch, struct pg_veth *veth)
 void pg_veth_let_go(struct pg_veth *veth)
 {
 	if (veth->held)
-		pg_link_new_detach(veth->ifindex);
+		(void)pg_link_new_detach(veth->ifindex);
 	veth->held = false;
 }
 
@@ -51,14 +51,16 @@ void pg_links_hold(struct pg_host *host)
 void pg_links_unhold(struct pg_link_watch *watch)
 {
 	const struct pg_host *host = watch->host;
+	/* A process that was killed may have held them when its last Environment had ended. */
+	const bool killed = pg_kernel_has_adopted(host->kernel);
 	struct pg_veth *veth;
 
-	if (!watch->holding || host->in_use || !LIST_EMPTY(&host->kept))
+	if ((!watch->holding && !killed) || host->in_use || !LIST_EMPTY(&host->kept))
 		return;
 	PG_VETH_FOREACH (watch, i, veth) {
-		if (!veth->held)
+		if ((!veth->held && !killed) || !pg_link_new_detach(veth->ifindex))
 			continue;
-		pg_veth_let_go(veth);
+		veth->held = false;
 		/* Another process's guard may be on it. */
 		(void)!pg_link_queue_remove(veth->ifindex, NULL);
 	}

@@ -38,6 +38,8 @@ int pg_kernel_open(const char *pins, struct pg_kernel **ret_kernel,
 		   struct pg_error *err) PG_MUST_CHECK;
 /* Removes the pins of the maps; what is attached goes on with them. Missing ones are no error. */
 int pg_kernel_unpin(const char *pins, struct pg_error *err) PG_MUST_CHECK;
+/* Whether an earlier process had pinned the maps. */
+bool pg_kernel_has_adopted(const struct pg_kernel *kernel);
 void pg_kernel_free(struct pg_kernel *kernel);
 static inline void pg_kernel_freep(struct pg_kernel **kernel)
 {

@@ -47,7 +47,7 @@ struct pg_kernel {
 	struct ring_buffer *events;
 	pg_event_sink sink;
 	void *sink_userdata;
-	bool pinned;
+	bool pinned, adopted;
 	/* pg_states, mapped; NULL if that is not possible. */
 	uint64_t *states;
 	struct pg_flow_count *flow_counts; /* pg_flow_counts, mapped */

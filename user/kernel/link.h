@@ -54,8 +54,8 @@ int pg_link_attached(struct pg_kernel *kernel, unsigned int ifindex,
  * is there, and is beside a guard's filters. */
 int pg_link_new_attach(struct pg_kernel *kernel, unsigned int ifindex,
 		       struct pg_error *err) PG_MUST_CHECK;
-/* The queue stays. */
-void pg_link_new_detach(unsigned int ifindex);
+/* Whether there was one. The queue stays. */
+bool pg_link_new_detach(unsigned int ifindex);
 /* Takes the clsact queue off if no filter is left on it. */
 int pg_link_queue_remove(unsigned int ifindex, struct pg_error *err) PG_MUST_CHECK;
 

@@ -29,10 +29,10 @@ int pg_link_new_attach(struct pg_kernel *kernel, unsigned int ifindex, struct pg
 		     : 0;
 }
 
-void pg_link_new_detach(unsigned int ifindex)
+bool pg_link_new_detach(unsigned int ifindex)
 {
 	LIBBPF_OPTS(bpf_tc_hook, where, .ifindex = (int)ifindex, .attach_point = BPF_TC_INGRESS);
 	LIBBPF_OPTS(bpf_tc_opts, filter, .handle = PG_LINK_NEW, .priority = PG_LINK_PRIORITY);
 
-	bpf_tc_detach(&where, &filter);
+	return !bpf_tc_detach(&where, &filter);
 }

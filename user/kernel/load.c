@@ -76,7 +76,6 @@ static int load(struct pg_kernel *kernel, struct pg_error *err)
 int pg_kernel_open(const char *pins, struct pg_kernel **ret_kernel, struct pg_error *err)
 {
 	PG_CLEANUP(pg_kernel_freep) struct pg_kernel *kernel = calloc(1, sizeof(*kernel));
-	bool adopted = false;
 	int error = 0;
 
 	if (!kernel)
@@ -92,16 +91,16 @@ int pg_kernel_open(const char *pins, struct pg_kernel **ret_kernel, struct pg_er
 		return pg_fail_errno(err, -errno, "opening the BPF object");
 	pg_link_programs_leave_out(kernel->skeleton);
 	if (pins)
-		error = pg_maps_adopt(kernel, pins, &adopted, err);
+		error = pg_maps_adopt(kernel, pins, &kernel->adopted, err);
 	if (!error)
 		error = load(kernel, err);
-	if (!error && pins && !adopted)
+	if (!error && pins && !kernel->adopted)
 		error = pg_maps_pin(kernel, pins, err);
 	if (error)
 		return error;
 	pg_states_map(kernel);
 	error = pg_flow_counts_map(kernel, err);
-	if (!error && adopted)
+	if (!error && kernel->adopted)
 		error = pg_own_read(kernel, err);
 	if (error)
 		return error;
@@ -128,6 +127,11 @@ void pg_kernel_free(struct pg_kernel *kernel)
 	phasegate_bpf__destroy(kernel->skeleton);
 	pg_own_book_clear(&kernel->own);
 	free(kernel);
+}
+
+bool pg_kernel_has_adopted(const struct pg_kernel *kernel)
+{
+	return kernel->adopted;
 }
 
 int pg_kernel_mark_map_fd(const struct pg_kernel *kernel)
