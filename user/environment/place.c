@@ -452,6 +452,8 @@ static int write_place(struct pg_environment *environment, size_t index, struct 
 
 int pg_places_write(struct pg_environment *environment, struct pg_error *err)
 {
+	/* What was let out a moment ago was so by what the headers were. */
+	environment->header.epoch++;
 	for (size_t i = 0; i < pg_place_count(environment); i++) {
 		const struct pg_place *place = &environment->places[i];
 		int error = place->fd < 0 ? 0 : write_place(environment, i, err);

@@ -65,8 +65,8 @@ struct pg_header {
 	__u64 cgroup_id; /* of this member */
 	struct pg_phase_slot slots[PG_BANK_COUNT][PG_PHASE_COUNT];
 	struct pg_endpoint listener[2]; /* of DNS, both on loopback: IPv4, IPv6 */
-	/* Another one for each Environment that is made, and then the same: a later one of the same
-	 * cgroup has its env_id, and its generations begin anew. */
+	/* Another one for each Environment that is made, whose env_id and generations may be those
+	 * of an earlier one of the same cgroup, and with each change of its headers. */
 	__u64 epoch;
 	__u64 reserved1;
 };
