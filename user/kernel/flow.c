@@ -80,11 +80,15 @@ static void count_all(struct pg_kernel *kernel,
 	}
 }
 
-static void correct(__u64 *count, __u64 before, __u64 counted)
+static void correct(struct pg_flow_count *count, struct pg_flow_count before,
+		    const struct pg_flow_count *counted)
 {
-	if (before != counted)
-		__atomic_compare_exchange_n(count, &before, counted, false, __ATOMIC_RELAXED,
-					    __ATOMIC_RELAXED);
+	if (before.live != counted->live)
+		__atomic_compare_exchange_n(&count->live, &before.live, counted->live, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	if (before.hints != counted->hints)
+		__atomic_compare_exchange_n(&count->hints, &before.hints, counted->hints, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 int pg_flows_recount(struct pg_kernel *kernel, struct pg_error *err)
@@ -99,10 +103,8 @@ int pg_flows_recount(struct pg_kernel *kernel, struct pg_error *err)
 		before[i].hints = __atomic_load_n(&kernel->flow_counts[i].hints, __ATOMIC_RELAXED);
 	}
 	count_all(kernel, counts);
-	for (uint32_t i = 0; i < PG_ENVIRONMENT_MAX; i++) {
-		correct(&kernel->flow_counts[i].live, before[i].live, counts[i].live);
-		correct(&kernel->flow_counts[i].hints, before[i].hints, counts[i].hints);
-	}
+	for (uint32_t i = 0; i < PG_ENVIRONMENT_MAX; i++)
+		correct(&kernel->flow_counts[i], before[i], &counts[i]);
 	return 0;
 }
 
