@@ -4,11 +4,12 @@
 import contextlib
 import itertools
 import os
+import time
 
 import cgroups
 from daemon import Daemon, start_in
 from harness import NetTest
-from phasegate import reap_orphans
+from phasegate import LIMIT, reap_orphans
 
 _numbers = itertools.count(1)
 
@@ -61,7 +62,8 @@ class AgentTest(NetTest):
 
     def wait_in(self, directory, pid):
         """Until the process is there."""
-        for _ in range(1000):
+        began = time.monotonic()
+        while time.monotonic() - began < LIMIT:
             if pid in cgroups.processes(directory):
                 return
             os.sched_yield()
