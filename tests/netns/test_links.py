@@ -11,7 +11,7 @@ import steps
 from harness import main
 from keeper import isolate
 from lab import A4, A6, D4, D6
-from linklab import Container, LinkTest
+from linklab import HELD, Container, LinkTest
 from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
 
 TEXT = policy(setup=allowlist(A4, A6), run=NO_NETWORK, verifier=PUBLIC)
@@ -146,9 +146,7 @@ class Links(LinkTest):
         # it, so it does not become this one's.
         self.lab.client.ip("link add v4 type veth peer name v4peer")
         self.wait_for(lambda: self.is_held("v4"), about="a new link is not held")
-        subprocess.run([*self.lab.client.command("tc"), "filter", "add", "dev", "v4", "ingress",
-                        "pref", "1", "handle", "0x5047", "bpf", "bytecode", "1,6 0 0 0"],
-                       check=True)
+        self.add_filter("v4", "0x5047")
         # A member's process there is the Environment's; its packet sockets have no guard yet.
         member = Container(self, "member", ("nsenter", f"--net=/proc/{stranger.pid}/ns/net"))
         member.cgroup, member.number, member.gateway = container.cgroup, 2, "b2"
@@ -254,6 +252,8 @@ class Killed(LinkTest):
         keeper = self.begin()
         self.assert_guarded(self.box)
         keeper.kill()
+        # As if it had been killed when the guard was just on.
+        self.add_filter("v1", HELD)
         self.assert_guarded(self.box)
         for step in ("adopt-opened", "adopt-linked", "adopt-written"):
             with self.subTest(step=step):
@@ -275,6 +275,7 @@ class Killed(LinkTest):
         heir("adopt", self.name)
         self.box.number, self.box.gateway = 1, "b1"
         self.assertEqual([one["interface"] for one in heir("links")["links"]], ["v1"])
+        self.assertFalse(self.is_held("v1"))
         self.assert_guarded(self.box)
         heir("switch", "verifier")
         self.assert_unguarded(self.box)

@@ -189,11 +189,14 @@ int pg_links_recall(struct pg_environment *environment, struct pg_error *err)
 	return error;
 }
 
-/* One that has gone meanwhile needs no filters. */
+/* One that has gone meanwhile needs no filters; one that was just guarded when its owner was killed
+ * has that of links without a guard too (links_new.c). */
 static int renew(struct pg_host *host, unsigned int ifindex, struct pg_error *err)
 {
 	int error = pg_link_attach(host->kernel, ifindex, err);
 
+	if (!error)
+		(void)pg_link_new_detach(ifindex);
 	if (!error || pg_veths_read_one(host->links, ifindex, NULL))
 		return error;
 	return pg_veth_find(host->links, ifindex) ? error : 0;
