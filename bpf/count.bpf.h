@@ -41,9 +41,9 @@ static __always_inline void pg_event_fill(struct pg_event *event, const struct p
 	event->protocol = facts->protocol;
 }
 
-PG_APART void pg_report(const struct pg_view *view, const struct pg_facts *facts,
-			enum pg_event_kind kind, enum pg_reason reason,
-			struct pg_counters *counters)
+static __always_inline void pg_report(const struct pg_view *view, const struct pg_facts *facts,
+				      enum pg_event_kind kind, enum pg_reason reason,
+				      struct pg_counters *counters)
 {
 	struct pg_event *event = bpf_ringbuf_reserve(&pg_events, sizeof(*event), 0);
 
@@ -80,8 +80,9 @@ static __always_inline bool pg_may_report_denied(const struct pg_header *header,
 }
 
 /* A source that user space does not know: it looks at once whether the address is a new one. */
-PG_APART void pg_report_source(const struct pg_view *view, const struct pg_facts *facts,
-			       struct pg_counters *counters)
+static __always_inline void pg_report_source(const struct pg_view *view,
+					     const struct pg_facts *facts,
+					     struct pg_counters *counters)
 {
 	const __u64 second = bpf_ktime_get_boot_ns() / 1000000000;
 	__u32 index = view->header->state;
@@ -99,9 +100,9 @@ PG_APART void pg_report_source(const struct pg_view *view, const struct pg_facts
 	pg_report(view, facts, PG_EVENT_UNKNOWN_SOURCE, PG_REASON_SOURCE, counters);
 }
 
-PG_APART void pg_report_denied(const struct pg_view *view, const struct pg_facts *facts,
-			       enum pg_count what, enum pg_reason reason,
-			       struct pg_counters *counters)
+static __always_inline void pg_report_denied(const struct pg_view *view,
+					     const struct pg_facts *facts, enum pg_count what,
+					     enum pg_reason reason, struct pg_counters *counters)
 {
 	struct pg_event *event;
 

@@ -35,8 +35,6 @@ static __always_inline bool pg_is_dns(const struct pg_facts *facts)
 	       facts->protocol == IPPROTO_UDPLITE || facts->protocol == IPPROTO_SCTP;
 }
 
-#define PG_SECOND_NS 1000000000ULL
-
 #define PG_FACTS_REPLY (PG_FACT_ACCEPTED | PG_FACT_INBOUND | PG_FACT_RESET)
 
 /*
@@ -65,31 +63,6 @@ static __always_inline enum pg_reason pg_decide_ceiling(const struct pg_header *
 		break;
 	}
 	return PG_REASON_NOT_ALLOWED;
-}
-
-/*
- * Whether the same will be decided for the next second, unless the state is written: what others
- * may end at any time does not.
- */
-static __always_inline bool pg_decision_lasts(const struct pg_view *view,
-					      const struct pg_facts *facts, enum pg_reason reason)
-{
-	struct pg_learned *learned;
-	void *set;
-
-	switch (reason) {
-	case PG_REASON_PUBLIC:
-	case PG_REASON_INBOUND:
-	case PG_REASON_ENTRY:
-		return true;
-	case PG_REASON_LEARNED:
-		set = view->slot ? bpf_map_lookup_elem(&pg_learned_sets, &view->slot->learned)
-				 : NULL;
-		learned = set ? bpf_map_lookup_elem(set, &facts->remote) : NULL;
-		return learned && learned->expires > bpf_ktime_get_boot_ns() + PG_SECOND_NS;
-	default:
-		return false;
-	}
 }
 
 static __always_inline enum pg_reason pg_decide_learned(__u32 slot, const struct pg_facts *facts)

@@ -310,43 +310,27 @@ static __always_inline void pg_link_take(struct __sk_buff *skb, enum pg_link_sen
 	barrier();
 }
 
-/* Whether it is a datagram whole, as its socket's hook has seen it. */
-static __always_inline bool pg_link_is_plain_datagram(const struct pg_facts *facts,
-						      const struct pg_link_packet *packet)
+/* 1: the guard has let out a datagram of the same tuple and socket a while ago, and this one goes
+ * by the host. A global function as pg_sent_find() is. */
+__noinline int pg_link_knows(struct __sk_buff *skb)
 {
-	return packet->sender == PG_LINK_SOCKET && facts->protocol == IPPROTO_UDP &&
-	       !facts->defect && !packet->fragment && !packet->arp;
-}
+	__u32 ifindex = skb->ifindex;
+	const struct pg_link *link = bpf_map_lookup_elem(&pg_links, &ifindex);
+	struct pg_link_packet packet = {};
+	struct pg_view view;
 
-/* Whether the guard has let out a datagram of the same tuple and socket a while ago, and this one
- * goes by the host. */
-static __always_inline bool pg_link_knows(struct __sk_buff *skb, const struct pg_link_run *run,
-					  const struct pg_link *link, const struct pg_view *view)
-{
-	const struct pg_link_packet *packet = &run->packet;
-	struct pg_mark *mark;
-
-	if (!pg_link_is_plain_datagram(&run->facts, packet))
-		return false;
+	if (!link)
+		return 0;
+	pg_view_read(&view, &link->header);
+	if (!view.valid)
+		return 0;
+	pg_link_read_stations(skb, &packet);
 	if (link->flags & PG_LINK_STATIONS &&
-	    (packet->from != link->stations.own ||
-	     (packet->to != link->stations.host && packet->to != link->stations.bridge)))
-		return false;
-	mark = pg_datagram_mark(skb->sk);
-	return mark && pg_sent_reason(mark, view, &run->facts, skb->ifindex) != PG_SENT_UNKNOWN;
-}
-
-static __always_inline void pg_link_remember(struct __sk_buff *skb, const struct pg_link_run *run,
-					     const struct pg_view *view, enum pg_reason reason)
-{
-	struct pg_mark *mark;
-
-	if (!pg_link_is_plain_datagram(&run->facts, &run->packet) ||
-	    !pg_decision_lasts(view, &run->facts, reason))
-		return;
-	mark = pg_datagram_mark(skb->sk);
-	if (mark)
-		pg_sent_remember_link(mark, view, &run->facts, skb->ifindex);
+	    (packet.from != link->stations.own ||
+	     (packet.to != link->stations.host && packet.to != link->stations.bridge)))
+		return 0;
+	return pg_sent_find(skb, link->header.env_id, link->header.epoch, view.generation,
+			    skb->ifindex) != PG_SENT_UNKNOWN;
 }
 
 static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_run *run,
@@ -365,7 +349,9 @@ static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_r
 	if (pg_reason_verdict(reason) != PG_ALLOW && !pg_link_is_others(skb, link, &run->packet))
 		return pg_link_deny(view, &run->facts, reason);
 	pg_link_record(skb, link, view, table, &run->facts, &run->packet);
-	pg_link_remember(skb, run, view, reason);
+	if (run->facts.protocol == IPPROTO_UDP)
+		pg_sent_remember(skb, view->header->env_id, view->header->epoch, view->generation,
+				 pg_sent_where(view, reason, skb->ifindex));
 	return PG_TC_NEXT;
 }
 

@@ -213,17 +213,16 @@ static __always_inline void pg_read_ipv6(struct __sk_buff *skb, bool egress, __u
 	pg_read_transport(skb, egress, network + sizeof(ip), facts, packet);
 }
 
-/* For what is of no interest if it is TCP. */
-static __always_inline bool pg_is_plain_tcp(struct __sk_buff *skb)
+/* What follows the IP header, of a packet in a hook of a cgroup; -1: that cannot be told. */
+static __always_inline int pg_ip_protocol(struct __sk_buff *skb)
 {
 	__u32 words[3] = {};
 
 	if (pg_load(skb, 0, words, 3) < 0)
-		return false;
+		return -1;
 	if (skb->protocol == bpf_htons(PG_ETH_P_IP))
-		return (bpf_ntohl(words[2]) >> 16 & 0xff) == IPPROTO_TCP;
-	return skb->protocol == bpf_htons(PG_ETH_P_IPV6) &&
-	       (bpf_ntohl(words[1]) >> 8 & 0xff) == IPPROTO_TCP;
+		return bpf_ntohl(words[2]) >> 16 & 0xff;
+	return skb->protocol == bpf_htons(PG_ETH_P_IPV6) ? bpf_ntohl(words[1]) >> 8 & 0xff : -1;
 }
 
 /* Fills addresses, ports, protocol and defect; network is the offset of the IP header. "Local" is

@@ -49,8 +49,8 @@ static __always_inline bool pg_source_is_own(struct __sk_buff *skb, const struct
 }
 
 /* Who receives what goes to lo. */
-PG_APART void pg_read_receiver(struct __sk_buff *skb, const struct pg_header *header,
-			       struct pg_facts *facts)
+static __always_inline void pg_read_receiver(struct __sk_buff *skb, const struct pg_header *header,
+					     struct pg_facts *facts)
 {
 	switch (pg_find_receiver(skb, header, facts)) {
 	case PG_RECEIVER_NONE:
@@ -94,8 +94,8 @@ static __always_inline void pg_read_egress_facts(struct __sk_buff *skb,
 }
 
 /* A query for the listener that user space is about to open. */
-PG_APART int pg_dns_wait(struct __sk_buff *skb, const struct pg_view *view,
-			 const struct pg_facts *facts, struct pg_counters *counters)
+static __always_inline int pg_dns_wait(struct __sk_buff *skb, const struct pg_view *view,
+				       const struct pg_facts *facts, struct pg_counters *counters)
 {
 	if (facts->protocol == IPPROTO_UDP) {
 		pg_count(counters, PG_COUNT_PACKET, PG_REASON_LISTENER);
@@ -108,16 +108,15 @@ PG_APART int pg_dns_wait(struct __sk_buff *skb, const struct pg_view *view,
 }
 
 /* A datagram that is not to lo was let out: its answers are told by the flow. */
-static __always_inline void pg_record_datagram(const struct pg_view *view,
+static __always_inline void pg_record_datagram(struct __sk_buff *skb, const struct pg_view *view,
 					       const struct pg_facts *facts, struct pg_flow *flow,
-					       struct pg_mark *mark, enum pg_reason reason,
-					       struct pg_counters *counters)
+					       enum pg_reason reason, struct pg_counters *counters)
 {
 	if (!(facts->bits & PG_FACT_INBOUND) &&
 	    !pg_flow_record_outbound(view, facts, flow, counters))
 		return;
-	if (mark && pg_decision_lasts(view, facts, reason))
-		pg_sent_remember(mark, view, facts, reason);
+	pg_sent_remember(skb, view->header->env_id, view->header->epoch, view->generation,
+			 pg_sent_where(view, reason, 0));
 }
 
 static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct pg_view *view,
@@ -128,9 +127,7 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 	struct pg_facts facts = {};
 	struct pg_packet packet = {};
 	struct pg_flow *flow = NULL;
-	struct pg_mark *mark = NULL;
 	enum pg_reason reason;
-	int known;
 
 	pg_read_packet(skb, true, 0, &facts, &packet);
 	if (!view->valid) {
@@ -138,16 +135,8 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 		pg_report_denied(view, &facts, PG_COUNT_PACKET, PG_REASON_NO_POLICY, counters);
 		return PG_HOOK_DENY;
 	}
-	udp = facts.protocol == IPPROTO_UDP && !facts.defect;
-	if (flows && udp) {
-		mark = pg_datagram_mark(skb->sk);
-		known = mark ? pg_sent_reason(mark, view, &facts, 0) : PG_SENT_UNKNOWN;
-		if (known != PG_SENT_UNKNOWN) {
-			pg_count(counters, PG_COUNT_PACKET, known);
-			return PG_HOOK_ALLOW;
-		}
-	}
 	pg_read_egress_facts(skb, view->header, &facts, &packet);
+	udp = facts.protocol == IPPROTO_UDP && !facts.defect;
 	if (flows && udp) {
 		flow = pg_flow_lookup(view->header, &facts);
 		if (pg_flow_is_inbound(view, flow))
@@ -158,7 +147,7 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 		return pg_dns_wait(skb, view, &facts, counters);
 	if (pg_count(counters, PG_COUNT_PACKET, reason) == PG_ALLOW) {
 		if (flows && udp)
-			pg_record_datagram(view, &facts, flow, mark, reason, counters);
+			pg_record_datagram(skb, view, &facts, flow, reason, counters);
 		else if (flows && facts.defect && reason == PG_REASON_PUBLIC)
 			pg_flow_record_hidden(view, &facts, counters);
 		return PG_HOOK_ALLOW;
@@ -171,23 +160,36 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 	return PG_HOOK_DENY;
 }
 
+/* The reason for which a datagram of the same tuple has passed the hook a while ago. where: of
+ * pg_sent_find(). */
+static __always_inline int pg_find_datagram(struct __sk_buff *skb, const struct pg_view *view,
+					    __u64 where)
+{
+	if (!view->valid || skb->ifindex == PG_IFINDEX_LOOPBACK ||
+	    pg_ip_protocol(skb) != IPPROTO_UDP)
+		return PG_SENT_UNKNOWN;
+	return pg_sent_find(skb, view->header->env_id, view->header->epoch, view->generation,
+			    where);
+}
+
 SEC("cgroup_skb/egress")
 int pg_egress(struct __sk_buff *skb)
 {
+	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
 	struct pg_view view;
+	int known;
 
 	pg_view_read(&view, bpf_get_local_storage(&pg_headers, 0));
-	return pg_judge_egress(skb, &view, bpf_get_local_storage(&pg_counts, 0));
+	known = pg_find_datagram(skb, &view, 0);
+	if (known == PG_SENT_UNKNOWN)
+		return pg_judge_egress(skb, &view, counters);
+	pg_count(counters, PG_COUNT_PACKET, known);
+	return PG_HOOK_ALLOW;
 }
 
-/* An answer to what the socket has just sent is one whose flow is known. */
 static __always_inline void pg_see_datagram(struct __sk_buff *skb, const struct pg_view *view,
 					    struct pg_facts *facts, struct pg_counters *counters)
 {
-	struct pg_mark *mark = pg_datagram_mark(skb->sk);
-
-	if (mark && pg_sent_reason(mark, view, facts, 0) != PG_SENT_UNKNOWN)
-		return;
 	if (!pg_may_answer(view->header, skb->sk))
 		return;
 	facts->netns = pg_socket_netns(skb->sk);
@@ -205,7 +207,9 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 		pg_count(counters, PG_COUNT_INGRESS, PG_REASON_NO_POLICY);
 		return PG_HOOK_DENY;
 	}
-	if (skb->ifindex != PG_IFINDEX_LOOPBACK && !pg_is_plain_tcp(skb)) {
+	/* An answer to what the socket has just sent is one whose flow is known. */
+	if (skb->ifindex != PG_IFINDEX_LOOPBACK && pg_ip_protocol(skb) != IPPROTO_TCP &&
+	    pg_find_datagram(skb, view, PG_SENT_IN) == PG_SENT_UNKNOWN) {
 		pg_read_packet(skb, false, 0, &facts, &packet);
 		if (facts.protocol == IPPROTO_UDP && !facts.defect)
 			pg_see_datagram(skb, view, &facts, counters);
@@ -449,6 +453,8 @@ int pg_link_from(struct __sk_buff *skb)
 	struct pg_view view;
 	__u64 env_id;
 
+	if (pg_link_knows(skb))
+		return PG_TC_NEXT;
 	if (!run)
 		return PG_TC_DROP;
 	pg_link_take(skb, pg_link_sender(skb), run);
@@ -457,8 +463,6 @@ int pg_link_from(struct __sk_buff *skb)
 		return PG_TC_DROP;
 	env_id = link->header.env_id;
 	pg_view_read(&view, &link->header);
-	if (pg_link_knows(skb, run, link, &view))
-		return PG_TC_NEXT;
 	return pg_link_judge(skb, run, link, bpf_map_lookup_elem(&pg_link_tables, &env_id), &view);
 }
 

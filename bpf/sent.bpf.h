@@ -3,15 +3,21 @@
  * The last datagram that a UDP socket sent, as it was judged (struct pg_sent): the next one of the
  * same tuple needs no other lookup for a while. Threads may share the socket: a record is written
  * under the mark's lock, and its version is odd meanwhile.
+ *
+ * The functions that take a packet are global ones, which the verifier looks at once and not for
+ * each way that leads to them. They take numbers only (before Linux 5.12), so they read the headers
+ * by themselves, and no others than those of a plain datagram.
  */
 #pragma once
 
 #include "facts.h"
 #include "maps.bpf.h"
+#include "packet.bpf.h"
 #include "view.bpf.h"
 
 /* In jiffies: at most a second, whatever CONFIG_HZ is. */
-#define PG_SENT_LASTS 100
+#define PG_SENT_LASTS	  100
+#define PG_SENT_SECOND_NS 1000000000ULL
 
 /* There is no record of the datagram that is asked for. */
 #define PG_SENT_UNKNOWN (-1)
@@ -51,22 +57,114 @@ static __always_inline __u32 pg_sent_ends(const struct pg_facts *facts)
 	})
 #endif
 
+/* Parameter "where": the ifindex of the host end, at the guard of a veth; 0: the hook of a cgroup.
+ */
+#define PG_SENT_LINK	0xffffffffULL
+#define PG_SENT_IN	(1ULL << 32) /* the packet comes in */
+/* From these bits on, of what is to be remembered: enum pg_reason, and the slot of the phase's
+ * learned addresses. */
+#define PG_SENT_REASON	40
+#define PG_SENT_LEARNED 48
+
+/* Ethernet header in front of what a guard sees. */
+#define PG_SENT_LINK_NETWORK 14
+
+static __always_inline void pg_sent_ports(struct pg_facts *facts, bool in, pg_word ports)
+{
+	const __be16 *port = (const __be16 *)&ports;
+
+	facts->local_port = in ? port[1] : port[0];
+	facts->remote_port = in ? port[0] : port[1];
+}
+
+/* Fills addresses and ports, if it is a datagram without options, extensions and fragments. An IPv6
+ * header with an IPv4 address is none: it is judged by its form. */
+static __always_inline bool pg_sent_read_packet(struct __sk_buff *skb, __u32 network, bool in,
+						struct pg_facts *facts)
+{
+	struct pg_addr *from = in ? &facts->remote : &facts->local;
+	struct pg_addr *to = in ? &facts->local : &facts->remote;
+	pg_word words[11] = {};
+
+	if (skb->protocol == bpf_htons(PG_ETH_P_IP)) {
+		if (pg_load(skb, network, words, 6) < 0 || bpf_ntohl(words[0]) >> 24 != 0x45 ||
+		    bpf_ntohl(words[1]) & PG_IP_MORE_OR_OFFSET ||
+		    (bpf_ntohl(words[2]) >> 16 & 0xff) != IPPROTO_UDP)
+			return false;
+		pg_addr_set_v4(from, words[3]);
+		pg_addr_set_v4(to, words[4]);
+		pg_sent_ports(facts, in, words[5]);
+		return true;
+	}
+	if (skb->protocol != bpf_htons(PG_ETH_P_IPV6) || pg_load(skb, network, words, 11) < 0 ||
+	    bpf_ntohl(words[0]) >> 28 != 6 || (bpf_ntohl(words[1]) >> 8 & 0xff) != IPPROTO_UDP)
+		return false;
+	__builtin_memcpy(from, &words[2], sizeof(*from));
+	__builtin_memcpy(to, &words[6], sizeof(*to));
+	pg_sent_ports(facts, in, words[10]);
+	return !pg_addr_is_v4(&facts->remote) && !pg_addr_is_v4(&facts->local);
+}
+
+static __always_inline bool pg_sent_read_datagram(struct __sk_buff *skb, __u64 where,
+						  struct pg_facts *facts)
+{
+	const bool in = where & PG_SENT_IN;
+
+	if (!(where & PG_SENT_LINK))
+		return pg_sent_read_packet(skb, 0, in, facts);
+	return !skb->vlan_present && pg_sent_read_packet(skb, PG_SENT_LINK_NETWORK, in, facts);
+}
+
 /* 0 if the tuple is the record's, but for the local address. */
-static __always_inline __u64 pg_sent_remote_difference(const struct pg_sent *sent,
-						       const struct pg_view *view,
+static __always_inline __u64 pg_sent_remote_difference(const struct pg_sent *sent, __u64 env_id,
+						       __u64 epoch, __u64 generation,
 						       const struct pg_facts *facts)
 {
 	__u64 difference = pg_addr_difference(&sent->remote, &facts->remote);
 
 	difference |= sent->remote_port ^ facts->remote_port;
 	difference |= sent->local_port ^ facts->local_port;
-	difference |= sent->generation ^ (__u32)view->generation;
-	difference |= sent->epoch ^ view->header->epoch;
-	return difference | (sent->env_id ^ view->header->env_id);
+	difference |= sent->generation ^ (__u32)generation;
+	difference |= sent->epoch ^ epoch;
+	return difference | (sent->env_id ^ env_id);
 }
 
-static __always_inline int pg_sent_read(struct pg_mark *mark, const struct pg_view *view,
-					const struct pg_facts *facts, bool any_local, __u32 link)
+/*
+ * The reason for which a packet of the same tuple was let out a while ago, in this generation and
+ * epoch, or PG_SENT_UNKNOWN. Of one that comes in the tuple is that of its answer.
+ */
+__noinline int pg_sent_find(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
+			    __u64 where)
+{
+	struct pg_mark *mark = pg_datagram_mark(skb->sk);
+	const __u64 now = bpf_jiffies64();
+	const __u32 link = where;
+	struct pg_facts facts = {};
+	const struct pg_sent *sent;
+	__u64 difference;
+	__u32 version;
+	int reason;
+
+	if (!mark || !pg_sent_read_datagram(skb, where, &facts))
+		return PG_SENT_UNKNOWN;
+	sent = &mark->sent;
+	if (sent->ends != pg_sent_ends(&facts))
+		return PG_SENT_UNKNOWN;
+	version = PG_SENT_READ_BEGIN(mark);
+	barrier();
+	difference = pg_sent_remote_difference(sent, env_id, epoch, generation, &facts);
+	difference |= pg_addr_difference(&sent->local, &facts.local);
+	difference |= link ? sent->link ^ link : 0;
+	difference |= now >= sent->until;
+	reason = sent->reason;
+	barrier();
+	difference |= (version & 1) | (version ^ PG_SENT_READ_END(mark));
+	return difference ? PG_SENT_UNKNOWN : reason;
+}
+
+/* The same for sendmsg, where the local address is not known yet. */
+PG_APART int pg_sent_reason_to(struct pg_mark *mark, const struct pg_view *view,
+			       const struct pg_facts *facts)
 {
 	const struct pg_sent *sent = &mark->sent;
 	const __u64 now = bpf_jiffies64();
@@ -76,14 +174,10 @@ static __always_inline int pg_sent_read(struct pg_mark *mark, const struct pg_vi
 
 	if (sent->ends != pg_sent_ends(facts))
 		return PG_SENT_UNKNOWN;
-	/* An IPv6 header with the IPv4 address of the record: judged by its form. */
-	if (facts->bits & PG_FACT_IPV6 && pg_addr_is_v4(&facts->remote))
-		return PG_SENT_UNKNOWN;
 	version = PG_SENT_READ_BEGIN(mark);
 	barrier();
-	difference = pg_sent_remote_difference(sent, view, facts);
-	difference |= any_local ? 0 : pg_addr_difference(&sent->local, &facts->local);
-	difference |= link ? sent->link ^ link : 0;
+	difference = pg_sent_remote_difference(sent, view->header->env_id, view->header->epoch,
+					       view->generation, facts);
 	difference |= now >= sent->until;
 	reason = sent->reason;
 	barrier();
@@ -92,71 +186,85 @@ static __always_inline int pg_sent_read(struct pg_mark *mark, const struct pg_vi
 }
 
 /*
- * The reason for which a packet of the same tuple was let out a while ago, in this generation, or
- * PG_SENT_UNKNOWN. link: at the guard of that veth; 0: by the hook of the cgroup.
+ * Whether the same will be decided for the next second, unless the state is written: what others
+ * may end at any time does not.
  */
-PG_APART int pg_sent_reason(struct pg_mark *mark, const struct pg_view *view,
-			    const struct pg_facts *facts, __u32 link)
+static __always_inline bool pg_sent_lasts(enum pg_reason reason, __u32 slot,
+					  const struct pg_addr *remote)
 {
-	return pg_sent_read(mark, view, facts, false, link);
+	struct pg_learned *learned;
+	void *set;
+
+	switch (reason) {
+	case PG_REASON_PUBLIC:
+	case PG_REASON_INBOUND:
+	case PG_REASON_ENTRY:
+		return true;
+	case PG_REASON_LEARNED:
+		set = bpf_map_lookup_elem(&pg_learned_sets, &slot);
+		learned = set ? bpf_map_lookup_elem(set, remote) : NULL;
+		return learned && learned->expires > bpf_ktime_get_boot_ns() + PG_SENT_SECOND_NS;
+	default:
+		return false;
+	}
 }
 
-/* The same for sendmsg, where the local address is not known yet. */
-PG_APART int pg_sent_reason_to(struct pg_mark *mark, const struct pg_view *view,
-			       const struct pg_facts *facts)
+static __always_inline __u64 pg_sent_where(const struct pg_view *view, enum pg_reason reason,
+					   __u32 link)
 {
-	return pg_sent_read(mark, view, facts, true, 0);
+	const __u64 learned = view->slot ? view->slot->learned : 0;
+
+	return learned << PG_SENT_LEARNED | (__u64)reason << PG_SENT_REASON | link;
 }
 
 /*
- * The hook of the cgroup has let it out for the reason, and its flow is recorded. Of a destination
- * that differs from the last one, it is remembered only at the second datagram: who sends to many
- * gains nothing by it.
+ * The hook of the cgroup has let it out for the reason, and its flow is recorded; or the guard of
+ * the veth has, too. Of a destination that differs from the last one, it is remembered only at the
+ * second datagram: who sends to many gains nothing by it.
  */
-PG_APART void pg_sent_remember(struct pg_mark *mark, const struct pg_view *view,
-			       const struct pg_facts *facts, enum pg_reason reason)
+__noinline int pg_sent_remember(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
+				__u64 where)
 {
-	struct pg_sent *sent = &mark->sent;
+	struct pg_mark *mark = pg_datagram_mark(skb->sk);
 	const __u64 until = bpf_jiffies64() + PG_SENT_LASTS;
-	const __u64 env_id = view->header->env_id;
-	const __u64 epoch = view->header->epoch;
-	const __u32 ends = pg_sent_ends(facts);
+	const __u32 reason = where >> PG_SENT_REASON & 0xff, link = where;
+	struct pg_facts facts = {};
+	struct pg_sent *sent;
+	__u64 difference;
+	__u32 ends;
 
+	if (!mark || !pg_sent_read_datagram(skb, where, &facts) ||
+	    !pg_sent_lasts(reason, where >> PG_SENT_LEARNED, &facts.remote))
+		return 0;
+	ends = pg_sent_ends(&facts);
+	sent = &mark->sent;
 	if (sent->ends != ends) {
-		sent->ends = ends;
-		return;
+		if (!link)
+			sent->ends = ends;
+		return 0;
 	}
 	bpf_spin_lock(&mark->lock);
-	sent->version++;
-	barrier();
-	sent->env_id = env_id;
-	sent->epoch = epoch;
-	sent->until = until;
-	sent->local = facts->local;
-	sent->remote = facts->remote;
-	sent->local_port = facts->local_port;
-	sent->remote_port = facts->remote_port;
-	sent->generation = (__u32)view->generation;
-	sent->link = 0;
-	sent->reason = reason;
-	barrier();
-	sent->version++;
+	if (link) {
+		difference = pg_sent_remote_difference(sent, env_id, epoch, generation, &facts) |
+			     pg_addr_difference(&sent->local, &facts.local);
+		if (!difference)
+			sent->link = link;
+	} else {
+		sent->version++;
+		barrier();
+		sent->env_id = env_id;
+		sent->epoch = epoch;
+		sent->until = until;
+		sent->local = facts.local;
+		sent->remote = facts.remote;
+		sent->local_port = facts.local_port;
+		sent->remote_port = facts.remote_port;
+		sent->generation = (__u32)generation;
+		sent->link = 0;
+		sent->reason = reason;
+		barrier();
+		sent->version++;
+	}
 	bpf_spin_unlock(&mark->lock);
-}
-
-/* The guard of the veth has let it out, and recorded it. */
-PG_APART void pg_sent_remember_link(struct pg_mark *mark, const struct pg_view *view,
-				    const struct pg_facts *facts, __u32 link)
-{
-	struct pg_sent *sent = &mark->sent;
-	__u64 difference;
-
-	if (sent->ends != pg_sent_ends(facts))
-		return;
-	bpf_spin_lock(&mark->lock);
-	difference = pg_sent_remote_difference(sent, view, facts);
-	difference |= pg_addr_difference(&sent->local, &facts->local);
-	if (!difference)
-		sent->link = link;
-	bpf_spin_unlock(&mark->lock);
+	return 0;
 }
