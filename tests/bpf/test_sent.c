@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The record of a socket's last datagram (struct pg_sent), with real sockets: when there is one,
+ * and what ends it. The address that it is of is forgotten by user space meanwhile, so that a
+ * datagram that passes is one that was not looked up again.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <phasegate/abi/flow.h>
+#include <phasegate/abi/set.h>
+
+#include "base/clock.h"
+#include "check.h"
+#include "phasegate.skel.h"
+#include "world.h"
+
+/* The two addresses differ in the last octet by as much as the ports, so that the part of the tuple
+ * that is compared first is the same of both. */
+#define PORT	    7000
+#define DENIED_PORT 7001
+#define SLOT	    1
+#define PAYLOAD	    40
+#define TRIES	    20000
+
+struct bench {
+	struct check check;
+	struct world world;
+	int learned, fd;
+	struct world_name to, denied;
+	const char *text;
+};
+
+static const struct {
+	int family;
+	const char *to, *denied;
+} rows[] = {
+	{AF_INET, "10.9.0.2", "10.9.0.3"},
+	{AF_INET6, "fd09::2", "fd09::3"},
+	{AF_INET6, "::ffff:10.9.0.2", "::ffff:10.9.0.3"},
+};
+
+static struct pg_addr address(const char *text)
+{
+	struct pg_addr addr = {.word = {0, 0, htonl(0xffff), 0}};
+
+	if (inet_pton(AF_INET, text, &addr.word[3]) != 1)
+		inet_pton(AF_INET6, text, &addr);
+	return addr;
+}
+
+static void learn(struct bench *bench, uint64_t expires)
+{
+	const struct pg_learned value = {.expires = expires};
+	const struct pg_addr addr = address(bench->text);
+
+	CHECK(&bench->check, !bpf_map_update_elem(bench->learned, &addr, &value, BPF_ANY),
+	      "learning %s: %s", bench->text, strerror(errno));
+}
+
+static void forget(struct bench *bench)
+{
+	const struct pg_addr addr = address(bench->text);
+
+	CHECK(&bench->check, !bpf_map_delete_elem(bench->learned, &addr), "forgetting %s: %s",
+	      bench->text, strerror(errno));
+}
+
+static struct pg_sent record(const struct bench *bench)
+{
+	struct pg_mark mark = {};
+
+	bpf_map_lookup_elem(bpf_map__fd(bench->world.skeleton->maps.pg_marks), &bench->fd, &mark);
+	return mark.sent;
+}
+
+static bool is_recorded(const struct bench *bench)
+{
+	const struct pg_sent sent = record(bench);
+	const struct pg_addr addr = address(bench->text);
+
+	return sent.generation == (uint32_t)bench->world.generation &&
+	       sent.epoch == bench->world.header.epoch && sent.remote_port == htons(PORT) &&
+	       !memcmp(&sent.remote, &addr, sizeof(addr)) && sent.reason == PG_REASON_LEARNED;
+}
+
+/* Sends until there is a record: it may have ended between two datagrams. */
+static void warm(struct bench *bench)
+{
+	learn(bench, UINT64_MAX);
+	for (int i = 0; i < 4; i++)
+		CHECK(&bench->check, !world_send(bench->fd, &bench->to, PAYLOAD), "%s: %s",
+		      bench->text, strerror(errno));
+	CHECK(&bench->check, is_recorded(bench), "%s: no record after four datagrams", bench->text);
+}
+
+static void expect_denied(struct bench *bench, const struct world_name *to, const char *why)
+{
+	const int error = world_send(bench->fd, to, PAYLOAD);
+
+	CHECK(&bench->check, error == EPERM, "%s, %s: %s", bench->text, why, strerror(error));
+}
+
+static void try_first(struct bench *bench)
+{
+	learn(bench, UINT64_MAX);
+	CHECK(&bench->check, !world_send(bench->fd, &bench->to, PAYLOAD) && !is_recorded(bench),
+	      "%s: a record of the first datagram", bench->text);
+	learn(bench, pg_boottime_ns() + 900 * 1000000ULL);
+	for (int i = 0; i < 4; i++)
+		world_send(bench->fd, &bench->to, PAYLOAD);
+	CHECK(&bench->check, !is_recorded(bench), "%s: a record of what ends within a second",
+	      bench->text);
+}
+
+/* Whether datagrams pass without a look for a while, and only for a while. */
+static void try_end(struct bench *bench)
+{
+	const uint64_t started = pg_monotonic_ns();
+	uint64_t passed_ns = 0;
+
+	warm(bench);
+	forget(bench);
+	while (!world_send(bench->fd, &bench->to, PAYLOAD)) {
+		passed_ns = pg_monotonic_ns() - started;
+		if (passed_ns > 3000000000)
+			break;
+	}
+	CHECK(&bench->check, passed_ns < 3000000000, "%s: the record does not end", bench->text);
+}
+
+static void try_writes(struct bench *bench)
+{
+	warm(bench);
+	world_switch(&bench->world, WORLD_NO_NETWORK);
+	expect_denied(bench, &bench->to, "after a switch");
+	world_switch(&bench->world, WORLD_ALLOWLIST);
+	forget(bench);
+	expect_denied(bench, &bench->to, "back in the phase, without the address");
+
+	warm(bench);
+	forget(bench);
+	bench->world.generation++;
+	world_set_state(&bench->world, 0, WORLD_ALLOWLIST);
+	expect_denied(bench, &bench->to, "after a write of the same phase");
+
+	warm(bench);
+	forget(bench);
+	bench->world.header.epoch++;
+	world_write_header(&bench->world);
+	expect_denied(bench, &bench->to, "after a write of the header");
+}
+
+struct sender {
+	const struct bench *bench;
+	const struct world_name *to;
+	int expected;
+	unsigned int others;
+};
+
+static void *send_many(void *userdata)
+{
+	struct sender *sender = userdata;
+
+	for (int i = 0; i < TRIES; i++)
+		sender->others +=
+			world_send(sender->bench->fd, sender->to, PAYLOAD) != sender->expected;
+	return NULL;
+}
+
+/* Another destination with the same part of the tuple, also while a thread sends to the first. */
+static void try_other(struct bench *bench)
+{
+	struct sender allowed = {bench, &bench->to, 0, 0},
+		      denied = {bench, &bench->denied, EPERM, 0};
+	pthread_t thread;
+
+	warm(bench);
+	expect_denied(bench, &bench->denied, "another address of the same ends");
+	CHECK(&bench->check, is_recorded(bench), "%s: a denied one took the record", bench->text);
+	if (pthread_create(&thread, NULL, send_many, &allowed))
+		exit(EXIT_FAILURE);
+	send_many(&denied);
+	pthread_join(thread, NULL);
+	CHECK(&bench->check, !denied.others, "%s: %u denied ones had another end", bench->text,
+	      denied.others);
+	CHECK(&bench->check, !allowed.others, "%s: %u allowed ones had another end", bench->text,
+	      allowed.others);
+}
+
+static void make_learned(struct bench *bench)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
+	const __u32 slot = SLOT;
+
+	bench->learned = bpf_map_create(BPF_MAP_TYPE_HASH, "learned", sizeof(struct pg_addr),
+					sizeof(struct pg_learned), 64, &options);
+	CHECK(&bench->check,
+	      bench->learned >= 0 &&
+		      !bpf_map_update_elem(bpf_map__fd(bench->world.skeleton->maps.pg_learned_sets),
+					   &slot, &bench->learned, BPF_ANY),
+	      "the learned set: %s", strerror(errno));
+	bench->world.header.slots[0][WORLD_ALLOWLIST].learned = SLOT;
+	bench->world.header.epoch = 1;
+	world_write_header(&bench->world);
+}
+
+int main(void)
+{
+	struct bench bench = {};
+
+	world_open(&bench.world);
+	/* The other end of the addresses answers nothing, and is known, so that no error comes. */
+	if (system("ip link add pgtest0 type veth peer name pgtest1 && "
+		   "ip addr add 10.9.0.1/24 dev pgtest0 && "
+		   "ip addr add fd09::1/64 dev pgtest0 nodad && "
+		   "ip link set pgtest1 up && ip link set pgtest0 up && "
+		   "ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev pgtest0 && "
+		   "ip neigh add fd09::2 lladdr 02:00:00:00:00:02 dev pgtest0")) {
+		world_close(&bench.world);
+		return EXIT_FAILURE;
+	}
+	make_learned(&bench);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		bench.text = rows[i].to;
+		bench.to = world_name(rows[i].to, PORT);
+		bench.denied = world_name(rows[i].denied, DENIED_PORT);
+		bench.fd = world_client(&bench.world, rows[i].family, SOCK_DGRAM, 0);
+		try_first(&bench);
+		try_end(&bench);
+		try_writes(&bench);
+		try_other(&bench);
+		close(bench.fd);
+	}
+	check_group(&bench.check, "the last datagram of a socket");
+	close(bench.learned);
+	world_close(&bench.world);
+	return check_end(&bench.check);
+}
