@@ -4,12 +4,10 @@
 import contextlib
 import itertools
 import os
-import time
 
-import cgroups
-from daemon import Daemon, start_in
+from daemon import Daemon, start_in, wait_in
 from harness import NetTest
-from phasegate import LIMIT, reap_orphans
+from phasegate import reap_orphans
 
 _numbers = itertools.count(1)
 
@@ -60,14 +58,7 @@ class AgentTest(NetTest):
         self.addCleanup(end)
         return process
 
-    def wait_in(self, directory, pid):
-        """Until the process is there."""
-        began = time.monotonic()
-        while time.monotonic() - began < LIMIT:
-            if pid in cgroups.processes(directory):
-                return
-            os.sched_yield()
-        self.fail(f"{pid} does not come to {directory}")
+    wait_in = staticmethod(wait_in)
 
 
 __all__ = ["AgentTest", "reap_orphans"]

@@ -199,9 +199,24 @@ def directory_of(environment):
     return cgroups.path_of(environment["members"][0]["cgroup"])
 
 
-def start_in(cgroup_directory, *words, **more):
-    """Runs words in the cgroup: there before the first instruction."""
+def start_in(cgroup_directory, *words, namespace=None, **more):
+    """Runs words in the cgroup: there before the first instruction, and in the network namespace
+    before that, so that nobody sees it in another one."""
     script = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
-    process = subprocess.Popen(dying_with_us("sh", "-c", script, cgroup_directory, *words), **more)
+    words = ["sh", "-c", script, cgroup_directory, *words]
+    if namespace:
+        words = namespace.command(*words)
+    process = subprocess.Popen(dying_with_us(*words), **more)
     started.add(process.pid)
+    if namespace:
+        wait_in(cgroup_directory, process.pid)
     return process
+
+
+def wait_in(directory, pid):
+    """Until the process is in the cgroup."""
+    began = time.monotonic()
+    while pid not in cgroups.processes(directory):
+        if time.monotonic() - began > START_LIMIT:
+            raise AssertionError(f"{pid} does not come to {directory}")
+        os.sched_yield()

@@ -170,9 +170,9 @@ class Storm(LabTest):
         if subject.number in BOXED:
             environment |= self.make_box(subject)
             namespace = subject.box.namespace
-        subject.sender = start_in(subject.directory, *namespace.command(
-            SENDER, "plain", f"{subject.name}:{subject.number}", str(PAUSE_US), *targets),
-            env={**os.environ, **environment})
+        subject.sender = start_in(
+            subject.directory, SENDER, "plain", f"{subject.name}:{subject.number}", str(PAUSE_US),
+            *targets, namespace=namespace, env={**os.environ, **environment})
 
     def make_box(self, subject):
         """A new one, as when a container is started anew."""
