@@ -21,7 +21,6 @@
 
 #define PORT	   7000
 #define LOCAL_PORT 4000
-#define SLOT	   1
 #define PAYLOAD	   40
 
 #ifndef SO_NETNS_COOKIE
@@ -44,39 +43,14 @@ static const struct {
 	{AF_INET6, "::ffff:10.9.0.2", "::ffff:10.9.0.3"},
 };
 
-static struct pg_addr address(const char *text)
-{
-	struct pg_addr addr = {.word = {0, 0, htonl(0xffff), 0}};
-
-	if (inet_pton(AF_INET, text, &addr.word[3]) != 1)
-		inet_pton(AF_INET6, text, &addr);
-	return addr;
-}
-
 /* One is the past of every machine, the other the future. */
 static void learn(struct bench *bench, const char *text, bool expired)
 {
 	const struct pg_learned value = {.expires = expired ? 1 : UINT64_MAX};
-	const struct pg_addr addr = address(text);
+	const struct pg_addr addr = world_address(text);
 
 	CHECK(&bench->check, !bpf_map_update_elem(bench->learned, &addr, &value, BPF_ANY),
 	      "learning %s: %s", text, strerror(errno));
-}
-
-static void make_learned(struct bench *bench)
-{
-	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
-	const __u32 slot = SLOT;
-
-	bench->learned = bpf_map_create(BPF_MAP_TYPE_HASH, "learned", sizeof(struct pg_addr),
-					sizeof(struct pg_learned), 64, &options);
-	CHECK(&bench->check,
-	      bench->learned >= 0 &&
-		      !bpf_map_update_elem(bpf_map__fd(bench->world.skeleton->maps.pg_learned_sets),
-					   &slot, &bench->learned, BPF_ANY),
-	      "the learned set: %s", strerror(errno));
-	bench->world.header.slots[0][WORLD_ALLOWLIST].learned = SLOT;
-	world_write_header(&bench->world);
 }
 
 static uint64_t counted(const struct bench *bench, enum pg_reason reason)
@@ -133,7 +107,7 @@ static void try_reply(struct bench *bench, enum pg_phase phase)
 	struct pg_flow flow = {.seen = UINT64_MAX / 2, .direction = PG_FLOW_INBOUND};
 	struct pg_flow_key key = {
 		.env_id = bench->world.place.id,
-		.remote = address("10.9.0.2"),
+		.remote = world_address("10.9.0.2"),
 		.remote_port = htons(53),
 		.local_port = htons(LOCAL_PORT),
 		.protocol = IPPROTO_UDP,
@@ -158,7 +132,7 @@ static void try_reply(struct bench *bench, enum pg_phase phase)
 	bpf_map_update_elem(bpf_map__fd(bench->world.skeleton->maps.pg_flow_counts),
 			    &bench->world.header.state, &count, BPF_ANY);
 	key.kind = PG_FLOW_TUPLE;
-	key.local = address("10.9.0.1");
+	key.local = world_address("10.9.0.1");
 	bpf_map_update_elem(flows, &key, &flow, BPF_ANY);
 	before = counted(bench, PG_REASON_INBOUND) + counted(bench, PG_REASON_PUBLIC);
 	error = world_send(fd, &to, PAYLOAD);
@@ -181,7 +155,7 @@ int main(void)
 		world_close(&bench.world);
 		return EXIT_FAILURE;
 	}
-	make_learned(&bench);
+	bench.learned = world_learn(&bench.world, WORLD_ALLOWLIST);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		try_row(&bench, i);
 	check_group(&bench.check, "an expired address is drained by the sockets connected to it");

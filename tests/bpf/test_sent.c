@@ -26,7 +26,6 @@
  * that is compared first is the same of both. */
 #define PORT	    7000
 #define DENIED_PORT 7001
-#define SLOT	    1
 #define PAYLOAD	    40
 #define TRIES	    20000
 
@@ -47,19 +46,10 @@ static const struct {
 	{AF_INET6, "::ffff:10.9.0.2", "::ffff:10.9.0.3"},
 };
 
-static struct pg_addr address(const char *text)
-{
-	struct pg_addr addr = {.word = {0, 0, htonl(0xffff), 0}};
-
-	if (inet_pton(AF_INET, text, &addr.word[3]) != 1)
-		inet_pton(AF_INET6, text, &addr);
-	return addr;
-}
-
 static void learn(struct bench *bench, uint64_t expires)
 {
 	const struct pg_learned value = {.expires = expires};
-	const struct pg_addr addr = address(bench->text);
+	const struct pg_addr addr = world_address(bench->text);
 
 	CHECK(&bench->check, !bpf_map_update_elem(bench->learned, &addr, &value, BPF_ANY),
 	      "learning %s: %s", bench->text, strerror(errno));
@@ -67,7 +57,7 @@ static void learn(struct bench *bench, uint64_t expires)
 
 static void forget(struct bench *bench)
 {
-	const struct pg_addr addr = address(bench->text);
+	const struct pg_addr addr = world_address(bench->text);
 
 	CHECK(&bench->check, !bpf_map_delete_elem(bench->learned, &addr), "forgetting %s: %s",
 	      bench->text, strerror(errno));
@@ -84,7 +74,7 @@ static struct pg_sent record(const struct bench *bench)
 static bool is_recorded(const struct bench *bench)
 {
 	const struct pg_sent sent = record(bench);
-	const struct pg_addr addr = address(bench->text);
+	const struct pg_addr addr = world_address(bench->text);
 
 	return sent.generation == (uint32_t)bench->world.generation &&
 	       sent.epoch == bench->world.header.epoch && sent.remote_port == htons(PORT) &&
@@ -195,23 +185,6 @@ static void try_other(struct bench *bench)
 	      allowed.others);
 }
 
-static void make_learned(struct bench *bench)
-{
-	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
-	const __u32 slot = SLOT;
-
-	bench->learned = bpf_map_create(BPF_MAP_TYPE_HASH, "learned", sizeof(struct pg_addr),
-					sizeof(struct pg_learned), 64, &options);
-	CHECK(&bench->check,
-	      bench->learned >= 0 &&
-		      !bpf_map_update_elem(bpf_map__fd(bench->world.skeleton->maps.pg_learned_sets),
-					   &slot, &bench->learned, BPF_ANY),
-	      "the learned set: %s", strerror(errno));
-	bench->world.header.slots[0][WORLD_ALLOWLIST].learned = SLOT;
-	bench->world.header.epoch = 1;
-	world_write_header(&bench->world);
-}
-
 int main(void)
 {
 	struct bench bench = {};
@@ -227,7 +200,8 @@ int main(void)
 		world_close(&bench.world);
 		return EXIT_FAILURE;
 	}
-	make_learned(&bench);
+	bench.world.header.epoch = 1;
+	bench.learned = world_learn(&bench.world, WORLD_ALLOWLIST);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		bench.text = rows[i].to;
 		bench.to = world_name(rows[i].to, PORT);

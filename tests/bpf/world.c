@@ -15,6 +15,7 @@
 #include <bpf/libbpf.h>
 
 #include <phasegate/abi/dns.h>
+#include <phasegate/abi/set.h>
 
 #include "check.h"
 #include "phasegate.skel.h"
@@ -307,4 +308,28 @@ int world_send(int fd, const struct world_name *to, size_t size)
 	if (sent < 0)
 		return errno;
 	return (size_t)sent == size ? 0 : EIO;
+}
+
+int world_learn(struct world *world, enum pg_phase phase)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_NO_PREALLOC);
+	const __u32 slot = 1;
+	const int fd = bpf_map_create(BPF_MAP_TYPE_HASH, "learned", sizeof(struct pg_addr),
+				      sizeof(struct pg_learned), 64, &options);
+
+	if (fd < 0 || bpf_map_update_elem(bpf_map__fd(world->skeleton->maps.pg_learned_sets), &slot,
+					  &fd, BPF_ANY))
+		fail("the learned set");
+	world->header.slots[0][phase].learned = slot;
+	world_write_header(world);
+	return fd;
+}
+
+struct pg_addr world_address(const char *text)
+{
+	struct pg_addr addr = {.word = {0, 0, htonl(0xffff), 0}};
+
+	if (inet_pton(AF_INET, text, &addr.word[3]) != 1)
+		inet_pton(AF_INET6, text, &addr);
+	return addr;
 }

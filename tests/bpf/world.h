@@ -79,6 +79,11 @@ uint64_t world_events_lost(const struct world *world);
 uint64_t world_events_suppressed(const struct world *world);
 void world_take_events(struct world *world);
 
+/* Gives the phase of bank 0 a set of learned addresses, empty, and returns its map. */
+int world_learn(struct world *world, enum pg_phase phase);
+
+struct pg_addr world_address(const char *text);
+
 /* An address in text form with a port, as a socket of its family has it. */
 struct world_name {
 	struct sockaddr_storage storage;
