@@ -7,8 +7,6 @@
 #include "packet.bpf.h"
 #include "socket.bpf.h"
 
-#define PG_LINK_NETWORK 14 /* behind the Ethernet header */
-
 /* What has made a packet, as far as its socket tells. */
 enum pg_link_sender {
 	PG_LINK_NOBODY,	 /* no socket of its own: the kernel, or it was forwarded */

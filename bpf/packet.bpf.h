@@ -12,6 +12,9 @@
 #define PG_ETH_P_IP   0x0800
 #define PG_ETH_P_IPV6 0x86dd
 
+/* Offset of the IP header at the guard of a veth: behind the Ethernet header. */
+#define PG_LINK_NETWORK 14
+
 #define PG_IP_MORE_OR_OFFSET 0x3fff /* MF bit and fragment offset */
 
 /* IPv6 next-header values that are not in the kernel's enum of socket protocols. */

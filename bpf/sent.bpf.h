@@ -66,9 +66,6 @@ static __always_inline __u32 pg_sent_ends(const struct pg_facts *facts)
 #define PG_SENT_REASON	40
 #define PG_SENT_LEARNED 48
 
-/* Ethernet header in front of what a guard sees. */
-#define PG_SENT_LINK_NETWORK 14
-
 static __always_inline void pg_sent_ports(struct pg_facts *facts, bool in, pg_word ports)
 {
 	const __be16 *port = (const __be16 *)&ports;
@@ -112,7 +109,7 @@ static __always_inline bool pg_sent_read_datagram(struct __sk_buff *skb, __u64 w
 
 	if (!(where & PG_SENT_LINK))
 		return pg_sent_read_packet(skb, 0, in, facts);
-	return !skb->vlan_present && pg_sent_read_packet(skb, PG_SENT_LINK_NETWORK, in, facts);
+	return !skb->vlan_present && pg_sent_read_packet(skb, PG_LINK_NETWORK, in, facts);
 }
 
 /* 0 if the tuple is the record's, but for the local address. */
@@ -129,42 +126,11 @@ static __always_inline __u64 pg_sent_remote_difference(const struct pg_sent *sen
 	return difference | (sent->env_id ^ env_id);
 }
 
-/*
- * The reason for which a packet of the same tuple was let out a while ago, in this generation and
- * epoch, or PG_SENT_UNKNOWN. Of one that comes in the tuple is that of its answer.
- */
-__noinline int pg_sent_find(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
-			    __u64 where)
-{
-	struct pg_mark *mark = pg_datagram_mark(skb->sk);
-	const __u64 now = bpf_jiffies64();
-	const __u32 link = where;
-	struct pg_facts facts = {};
-	const struct pg_sent *sent;
-	__u64 difference;
-	__u32 version;
-	int reason;
-
-	if (!mark || !pg_sent_read_datagram(skb, where, &facts))
-		return PG_SENT_UNKNOWN;
-	sent = &mark->sent;
-	if (sent->ends != pg_sent_ends(&facts))
-		return PG_SENT_UNKNOWN;
-	version = PG_SENT_READ_BEGIN(mark);
-	barrier();
-	difference = pg_sent_remote_difference(sent, env_id, epoch, generation, &facts);
-	difference |= pg_addr_difference(&sent->local, &facts.local);
-	difference |= link ? sent->link ^ link : 0;
-	difference |= now >= sent->until;
-	reason = sent->reason;
-	barrier();
-	difference |= (version & 1) | (version ^ PG_SENT_READ_END(mark));
-	return difference ? PG_SENT_UNKNOWN : reason;
-}
-
-/* The same for sendmsg, where the local address is not known yet. */
-PG_APART int pg_sent_reason_to(struct pg_mark *mark, const struct pg_view *view,
-			       const struct pg_facts *facts)
+/* The record's reason, if it is of the tuple and not over. any_local: but for the local address.
+ * link: of those that the guard of that veth has let out too; 0: of all. */
+static __always_inline int pg_sent_read(struct pg_mark *mark, __u64 env_id, __u64 epoch,
+					__u64 generation, const struct pg_facts *facts,
+					bool any_local, __u32 link)
 {
 	const struct pg_sent *sent = &mark->sent;
 	const __u64 now = bpf_jiffies64();
@@ -176,13 +142,37 @@ PG_APART int pg_sent_reason_to(struct pg_mark *mark, const struct pg_view *view,
 		return PG_SENT_UNKNOWN;
 	version = PG_SENT_READ_BEGIN(mark);
 	barrier();
-	difference = pg_sent_remote_difference(sent, view->header->env_id, view->header->epoch,
-					       view->generation, facts);
+	difference = pg_sent_remote_difference(sent, env_id, epoch, generation, facts);
+	difference |= any_local ? 0 : pg_addr_difference(&sent->local, &facts->local);
+	difference |= link ? sent->link ^ link : 0;
 	difference |= now >= sent->until;
 	reason = sent->reason;
 	barrier();
 	difference |= (version & 1) | (version ^ PG_SENT_READ_END(mark));
 	return difference ? PG_SENT_UNKNOWN : reason;
+}
+
+/*
+ * The reason for which a packet of the same tuple was let out a while ago, in this generation and
+ * epoch, or PG_SENT_UNKNOWN. Of one that comes in the tuple is that of its answer.
+ */
+__noinline int pg_sent_find(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
+			    __u64 where)
+{
+	struct pg_mark *mark = pg_datagram_mark(skb->sk);
+	struct pg_facts facts = {};
+
+	if (!mark || !pg_sent_read_datagram(skb, where, &facts))
+		return PG_SENT_UNKNOWN;
+	return pg_sent_read(mark, env_id, epoch, generation, &facts, false, where & PG_SENT_LINK);
+}
+
+/* The same for sendmsg, where the local address is not known yet. */
+PG_APART int pg_sent_reason_to(struct pg_mark *mark, const struct pg_view *view,
+			       const struct pg_facts *facts)
+{
+	return pg_sent_read(mark, view->header->env_id, view->header->epoch, view->generation,
+			    facts, true, 0);
 }
 
 /*

@@ -65,8 +65,8 @@ static __always_inline int pg_was_sent_to(struct bpf_sock_addr *ctx, const struc
 
 	if (facts->protocol != IPPROTO_UDP || !sk || !sk->src_port)
 		return PG_SENT_UNKNOWN;
-	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
-	if (!mark || mark->kind != PG_MARK_DATAGRAM)
+	mark = pg_datagram_mark(sk);
+	if (!mark)
 		return PG_SENT_UNKNOWN;
 	facts->local_port = bpf_htons(sk->src_port);
 	return pg_sent_reason_to(mark, view, facts);

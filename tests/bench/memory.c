@@ -13,6 +13,7 @@
 #include <phasegate/abi/set.h>
 
 #include "kernel/kernel_internal.h"
+#include "kernel/statistics_internal.h"
 
 #include "support.h"
 
@@ -24,16 +25,8 @@
 static uint64_t memlock_of(uint32_t map_id)
 {
 	pg_autoclose int fd = bpf_map_get_fd_by_id(map_id);
-	pg_autofclose FILE *file = NULL;
-	char path[64], line[128];
-	uint64_t bytes = 0;
 
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "memlock: %" SCNu64, &bytes) == 1)
-			break;
-	return bytes;
+	return fd < 0 ? 0 : pg_statistics_memory(fd);
 }
 
 static uint64_t memory_of_set(const struct pg_kernel *kernel, const struct pg_phase_slot *phase)
