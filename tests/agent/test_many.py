@@ -9,6 +9,7 @@ import json
 import os
 import resource
 import subprocess
+import sys
 import time
 
 import cgroups
@@ -64,9 +65,18 @@ class Many(AgentTest):
             shown = self.bpftool("map", "show", "pinned", path)
             # Of a plain array all elements are there at all times.
             if shown["type"] in ("hash", "array_of_maps"):
-                elements = self.bpftool("map", "dump", "pinned", path)
-                left[os.path.basename(path)] = sum("error" not in e for e in elements)
+                elements = [e for e in self.bpftool("map", "dump", "pinned", path)
+                            if "error" not in e]
+                if shown["type"] == "array_of_maps":
+                    elements = [e for e in elements if not self.is_placeholder(e)]
+                left[os.path.basename(path)] = len(elements)
         return left
+
+    def is_placeholder(self, element):
+        """Whether nothing uses the slot: where one was emptied together with others, a map without
+        an address stays, of one place. How many slots ever were in use at once is up to chance."""
+        inner = int.from_bytes(bytes(int(byte, 16) for byte in element["value"]), sys.byteorder)
+        return self.bpftool("map", "show", "id", str(inner))["max_entries"] == 1
 
     @staticmethod
     def bpftool(*words):
@@ -113,7 +123,8 @@ class Many(AgentTest):
         print(f"left in the kernel and in the file system: {left}", flush=True)
         one = self.create(POLICY)
         there = self.left()
-        self.assertTrue(all(there[kind] for kind in ("cgroups", "pg_sets")), there)
+        # Only the allowlist needs a set.
+        self.assertEqual((len(there["cgroups"]), there["pg_sets"]), (1, 1), there)
         self.daemon.destroy(one["name"])
         for _ in range(ROUNDS):
             self.round(ROUND_COUNT)
