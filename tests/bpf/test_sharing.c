@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 
 #include "base/clock.h"
 #include "base/wait.h"
@@ -52,6 +53,14 @@ static int create(struct bench *bench, uint32_t first, size_t count, struct pg_k
 			.v4 = true,
 		};
 	return pg_set_create(bench->kernel, &set, ret_set, &bench->err);
+}
+
+/* As the write of a header does that names it. */
+static int settle(struct bench *bench, const struct pg_kernel_set *set)
+{
+	const struct pg_header header = {.slots[0][0] = {.set = set->slot, .tables = set->tables}};
+
+	return pg_puts_settle(bench->kernel, &header, &bench->err);
 }
 
 static bool map_is_there(uint32_t id)
@@ -149,10 +158,11 @@ static void check_many(struct bench *bench)
 			return;
 	printf("# %d sets made in %llu ms\n", MANY,
 	       (unsigned long long)((pg_monotonic_ns() - start) / PG_NSEC_PER_MSEC));
-	CHECK(check, !pg_puts_settle(bench->kernel, &bench->err), "%s", bench->err.text);
+	pg_puts_see(bench->kernel);
 	for (uint32_t i = 0; i < MANY; i++) {
 		struct pg_kernel_set set = sets[i];
 
+		CHECK(check, !settle(bench, &set), "%s", bench->err.text);
 		pg_set_destroy(bench->kernel, &set);
 	}
 	start = pg_monotonic_ns();
@@ -190,6 +200,35 @@ static void check_exhaustion(struct bench *bench)
 	pg_slot_retire(slots, 1);
 	tidy(bench);
 	check_group(check, "without a free slot a set is refused, until one goes");
+}
+
+/* The kernel refuses the map: whoever's header names the slot is told, each time, and nobody else.
+ */
+static void check_failed(struct bench *bench)
+{
+	const int outer = bpf_map__fd(bench->kernel->skeleton->maps.pg_sets);
+	struct check *check = &bench->check;
+	struct pg_kernel_set one = {}, other = {};
+
+	CHECK(check, !create(bench, OURS, 1, &one) && !create(bench, OTHERS, 1, &other), "%s",
+	      bench->err.text);
+	pg_puts_see(bench->kernel);
+	CHECK(check,
+	      !pg_outer_put(bench->kernel, outer, one.slot,
+			    bpf_map_create(BPF_MAP_TYPE_HASH, "wrong", 4, 4, 1, NULL), 1,
+			    &bench->err),
+	      "%s", bench->err.text);
+	CHECK(check, !settle(bench, &other), "another one is told: %s", bench->err.text);
+	for (int times = 0; times < 2; times++)
+		CHECK(check, settle(bench, &one) == -EINVAL, "its own is not told");
+	pg_set_destroy(bench->kernel, &one);
+	tidy(bench);
+	CHECK(check, !create(bench, OURS, 2, &one) && !settle(bench, &one),
+	      "the slot does not work again: %s", bench->err.text);
+	pg_set_destroy(bench->kernel, &one);
+	pg_set_destroy(bench->kernel, &other);
+	tidy(bench);
+	check_group(check, "a set that the kernel refuses is told to those who have it");
 }
 
 static int attach_all(struct bench *bench, struct pg_attachment *attachment)
@@ -255,7 +294,7 @@ static int use_again(struct bench *bench, struct pg_header *header, struct pg_ke
 	if (!error)
 		error = create(bench, OTHERS, 1 + number % 3, &others);
 	if (!error)
-		error = pg_puts_settle(bench->kernel, &bench->err);
+		error = settle(bench, &others);
 	tidy(bench);
 	pg_set_destroy(bench->kernel, &others);
 	return error;
@@ -320,6 +359,7 @@ int main(void)
 		check_collision(&bench);
 		check_many(&bench);
 		check_exhaustion(&bench);
+		check_failed(&bench);
 		check_stale(&bench);
 	}
 	pg_kernel_free(bench.kernel);

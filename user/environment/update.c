@@ -101,6 +101,13 @@ static int put_in_force(struct pg_environment *environment, struct pg_switch *re
 	return 0;
 }
 
+/* What it named may become another Environment's. */
+static void forget_other_bank(struct pg_environment *environment)
+{
+	memset(environment->header.slots[other_bank(environment)], 0,
+	       sizeof(environment->header.slots[0]));
+}
+
 /* The policy is in force already: what fails here is put right by the next save or owner. */
 static void let_old_go(struct pg_environment *environment)
 {
@@ -108,6 +115,7 @@ static void let_old_go(struct pg_environment *environment)
 	struct pg_error err = {};
 
 	environment->content = PG_TAKE_PTR(environment->next);
+	forget_other_bank(environment);
 	pg_content_free(environment, old, false);
 	pg_step(PG_STEP_UPDATE_FREED);
 	if (pg_environment_save(environment, &err))
@@ -131,6 +139,7 @@ int pg_environment_update(struct pg_environment *environment, const struct pg_po
 		return 0;
 	}
 	failed = PG_TAKE_PTR(environment->next);
+	forget_other_bank(environment);
 	if (environment->dns && !environment->content->names)
 		pg_dns_destroy(environment, false);
 	/* Without it in the state file first: its slots may be another's soon. */

@@ -25,7 +25,7 @@ static int write_header(struct pg_kernel *kernel, uint64_t cgroup_id,
 
 int pg_header_write(struct pg_kernel *kernel, const struct pg_header *header, struct pg_error *err)
 {
-	int error = pg_puts_settle(kernel, err);
+	int error = pg_puts_settle(kernel, header, err);
 
 	return error ? error : write_header(kernel, header->cgroup_id, header, err);
 }

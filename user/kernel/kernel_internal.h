@@ -54,7 +54,7 @@ struct pg_kernel {
 	struct pg_slots set_slots, learned_slots, state_slots;
 	struct pg_set_use sets[PG_SLOT_MAX];
 	struct pg_put_list puts;
-	size_t put_count;
+	size_t put_count; /* of them, with a thread that was not joined yet */
 	struct pg_emptying emptying;
 	struct pg_own_book own;
 };
@@ -94,8 +94,10 @@ int pg_thread_start(pthread_t *ret_thread, void *(*function)(void *userdata),
 		    void *userdata) PG_MUST_CHECK;
 /* What was put is there, or has failed, of which pg_puts_settle() tells. */
 void pg_puts_see(struct pg_kernel *kernel);
-/* Forgets those that are over. */
+/* Forgets those that are over, and did not fail. */
 void pg_puts_reap(struct pg_kernel *kernel);
+/* Whether one of them still has to be waited for. */
+bool pg_puts_wait(const struct pg_kernel *kernel);
 void pg_puts_end(struct pg_kernel *kernel);
 
 /* load.c: an RCU period */

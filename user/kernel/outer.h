@@ -53,8 +53,10 @@ struct pg_emptying {
 /* Takes the descriptor of the inner map over. */
 int pg_outer_put(struct pg_kernel *kernel, int outer, uint32_t slot, int inner, uint32_t id,
 		 struct pg_error *err) PG_MUST_CHECK;
-/* Everything that was put is there, or an error. */
-int pg_puts_settle(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;
+/* What was put into slots that the header names is there, or an error: each time, until something
+ * else is put there. */
+int pg_puts_settle(struct pg_kernel *kernel, const struct pg_header *header,
+		   struct pg_error *err) PG_MUST_CHECK;
 
 /* Empties what is retired, and waits until it is free. */
 void pg_outer_empty(struct pg_kernel *kernel);

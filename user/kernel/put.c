@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 
 #include "kernel_internal.h"
 
@@ -38,22 +39,23 @@ int pg_thread_start(pthread_t *ret_thread, void *(*function)(void *userdata), vo
 	return -number;
 }
 
-static void join(struct pg_put *put)
+static void join(struct pg_kernel *kernel, struct pg_put *put)
 {
-	if (!put->joined)
-		pthread_join(put->thread, NULL);
+	if (put->joined)
+		return;
+	pthread_join(put->thread, NULL);
 	put->joined = put->seen = true;
+	kernel->put_count--;
 }
 
 static void forget(struct pg_kernel *kernel, struct pg_put *put)
 {
-	join(put);
+	join(kernel, put);
 	LIST_REMOVE(put, link);
-	kernel->put_count--;
 	free(put);
 }
 
-/* One that has failed is kept for whoever is to be told. */
+/* One that has failed is kept: a set may have more than one who is to be told. */
 static void reap(struct pg_kernel *kernel)
 {
 	struct pg_put *put, *next;
@@ -62,7 +64,7 @@ static void reap(struct pg_kernel *kernel)
 		next = LIST_NEXT(put, link);
 		if (!atomic_load(&put->over))
 			continue;
-		join(put);
+		join(kernel, put);
 		if (!put->error)
 			forget(kernel, put);
 	}
@@ -76,8 +78,20 @@ static void make_room(struct pg_kernel *kernel)
 	reap(kernel);
 	LIST_FOREACH (put, &kernel->puts, link)
 		if (kernel->put_count >= PUTS_MAX)
-			join(put);
+			join(kernel, put);
 	reap(kernel);
+}
+
+/* What was put there before is nobody's any more. */
+static void forget_earlier(struct pg_kernel *kernel, int outer, uint32_t slot)
+{
+	struct pg_put *put, *next;
+
+	for (put = LIST_FIRST(&kernel->puts); put; put = next) {
+		next = LIST_NEXT(put, link);
+		if (put->outer == outer && put->slot == slot)
+			forget(kernel, put);
+	}
 }
 
 int pg_outer_put(struct pg_kernel *kernel, int outer, uint32_t slot, int inner, uint32_t id,
@@ -90,17 +104,19 @@ int pg_outer_put(struct pg_kernel *kernel, int outer, uint32_t slot, int inner, 
 		return pg_fail(err, -ENOMEM, "not enough memory to fill slot %u", slot);
 	}
 	make_room(kernel);
+	forget_earlier(kernel, outer, slot);
 	*new = (struct pg_put){.outer = outer, .inner = inner, .slot = slot, .id = id};
 	LIST_INSERT_HEAD(&kernel->puts, new, link);
-	kernel->put_count++;
 	if (pg_thread_start(&new->thread, put, new)) {
 		put(new);
 		new->joined = true;
+	} else {
+		kernel->put_count++;
 	}
 	return 0;
 }
 
-static void see(struct pg_put *put)
+static void see(struct pg_kernel *kernel, struct pg_put *put)
 {
 	uint32_t id;
 
@@ -110,7 +126,7 @@ static void see(struct pg_put *put)
 	    id == put->id)
 		put->seen = true;
 	else
-		join(put);
+		join(kernel, put);
 }
 
 void pg_puts_see(struct pg_kernel *kernel)
@@ -118,23 +134,40 @@ void pg_puts_see(struct pg_kernel *kernel)
 	struct pg_put *put;
 
 	LIST_FOREACH (put, &kernel->puts, link)
-		see(put);
+		see(kernel, put);
 }
 
-int pg_puts_settle(struct pg_kernel *kernel, struct pg_error *err)
+static bool is_named(const struct pg_kernel *kernel, const struct pg_put *put,
+		     const struct pg_header *header)
 {
-	struct pg_put *put, *next;
-	int error = 0;
+	const struct pg_phase_slot *slots = &header->slots[0][0];
+	const bool learned = put->outer == bpf_map__fd(kernel->skeleton->maps.pg_learned_sets);
 
-	for (put = LIST_FIRST(&kernel->puts); put; put = next) {
-		next = LIST_NEXT(put, link);
-		see(put);
-		if (!put->joined || !put->error)
+	for (size_t i = 0; i < PG_BANK_COUNT * PG_PHASE_COUNT; i++)
+		if (learned ? slots[i].learned == put->slot
+			    : slots[i].tables && slots[i].set == put->slot)
+			return true;
+	return !learned && header->ceiling_tables && header->ceiling == put->slot;
+}
+
+int pg_puts_settle(struct pg_kernel *kernel, const struct pg_header *header, struct pg_error *err)
+{
+	struct pg_put *put;
+
+	LIST_FOREACH (put, &kernel->puts, link) {
+		if (!is_named(kernel, put, header))
 			continue;
-		error = pg_fail_errno(err, put->error, "putting a map into slot %u", put->slot);
-		forget(kernel, put);
+		see(kernel, put);
+		if (put->joined && put->error)
+			return pg_fail_errno(err, put->error, "putting a map into slot %u",
+					     put->slot);
 	}
-	return error;
+	return 0;
+}
+
+bool pg_puts_wait(const struct pg_kernel *kernel)
+{
+	return kernel->put_count;
 }
 
 void pg_puts_end(struct pg_kernel *kernel)

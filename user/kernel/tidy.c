@@ -149,7 +149,7 @@ bool pg_kernel_tidy(struct pg_kernel *kernel)
 		return true;
 	finish(kernel);
 	if (!prepare(kernel))
-		return !LIST_EMPTY(&kernel->puts);
+		return pg_puts_wait(kernel);
 	atomic_store(&emptying->over, false);
 	emptying->running = !pg_thread_start(&emptying->thread, run, emptying);
 	if (!emptying->running) {
