@@ -90,27 +90,38 @@ class Alone(AgentTest):
 
     def test_damaged(self):
         """One that cannot be adopted is denied everything; the others are, and it can be ended."""
-        made, other = self.create(POLICY), self.create(POLICY)
+        made = self.create({"network_policy": allowlist(B4),
+                            "run_network_policy": allowlist(A4, B4)})
+        other = self.create(POLICY)
         directory = directory_of(made)
         self.daemon.kill()
+        self.assertEqual(self.slots(), 3)
         path = f"{RECORDS}/{made['name']}/state.json"
         with open(path, encoding="utf-8") as file:
             state = json.load(file)
-        for slot in state["banks"][0]:
-            if slot["set_id"]:
-                slot["set_id"] ^= 2
+        # That of the run, after that of the setup.
+        state["banks"][0][1]["set_id"] ^= 1 << 30
         with open(path, "w", encoding="utf-8") as file:
             json.dump(state, file)
         self.daemon.start()
         self.assertCode(self.daemon.show(made["name"]), "environment_not_found")
-        self.assertEqual(self.probe(directory, A4), "EPERM")
+        self.assertEqual(self.probe(directory, B4), "EPERM")
         self.assertIn(f"{made['name']} cannot be adopted", self.daemon.output)
+        self.assertEqual(self.slots(), 1, "what it had is not let go")
         self.assertEqual(self.probe(directory_of(other), A4), "")
         self.daemon.kill()
         cgroups.remove(directory, "cgroup2")
         self.daemon.start()
         self.assertFalse(os.path.exists(f"{RECORDS}/{made['name']}"))
         self.assertEqual(self.daemon.show(other["name"])["generation"], 1)
+
+    def slots(self):
+        """How many of them have a set."""
+        maps, = (name for name in os.listdir(self.daemon.pins) if name.startswith("+maps-"))
+        dump = subprocess.run(
+            ["bpftool", "-j", "map", "dump", "pinned", f"{self.daemon.pins}/{maps}/pg_slots"],
+            stdout=subprocess.PIPE, check=True).stdout
+        return sum(one["formatted"]["value"]["set_id"] != 0 for one in json.loads(dump))
 
     def test_abandoned(self):
         """Nobody's, since the pins of its agent are gone: confined while there is anybody."""

@@ -115,24 +115,10 @@ static int let_other_bank_go(struct pg_environment *environment, struct pg_kept 
 			     struct pg_error *err)
 {
 	const unsigned int other = !environment->state.bank;
-	struct pg_saved_bank *bank = &kept->saved.banks[other];
-	struct pg_kernel *kernel = environment->host->kernel;
 
-	if (!bank->there && !kept->stale)
+	if (!kept->saved.banks[other].there && !kept->stale)
 		return 0;
-	for (size_t i = 0; i < PG_PHASE_COUNT && bank->there; i++) {
-		struct pg_kernel_set set = {bank->slots[i].set, bank->set_ids[i],
-					    bank->slots[i].tables};
-		bool before = false;
-
-		for (size_t j = 0; j < i; j++)
-			before |= bank->compiled[j] == bank->compiled[i];
-		if (set.tables && !before)
-			pg_set_destroy(kernel, &set);
-		if (kept->learned[other][i].slot)
-			pg_learned_destroy(kernel, &kept->learned[other][i]);
-	}
-	bank->there = false;
+	pg_kept_release_bank(environment->host, kept, other);
 	pg_saved_policy_remove(environment->record_fd, other);
 	return pg_environment_save(environment, err);
 }

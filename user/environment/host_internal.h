@@ -376,4 +376,6 @@ int pg_kept_settle(struct pg_host *host, int records_fd, struct pg_error *err) P
 struct pg_kept *pg_kept_find(const struct pg_host *host, const char *name);
 /* It has been adopted, or could not be: then what its headers name stays. */
 void pg_kept_drop(struct pg_host *host, struct pg_kept *kept, bool adopted);
+/* Lets go of what it has in use of the bank, which is not there any more. */
+void pg_kept_release_bank(struct pg_host *host, struct pg_kept *kept, unsigned int bank);
 void pg_kept_clear(struct pg_host *host);

@@ -174,22 +174,60 @@ static bool is_repeated(const struct pg_saved_bank *bank, size_t phase)
 	return false;
 }
 
+/* All or nothing. */
+static int occupy_phase(struct pg_host *host, struct pg_kept *kept, unsigned int bank, size_t phase,
+			struct pg_error *err)
+{
+	const struct pg_saved_bank *saved = &kept->saved.banks[bank];
+	const struct pg_phase_slot *slot = &saved->slots[phase];
+	struct pg_kernel_set set = {};
+	int error = 0;
+
+	if (slot->tables && !is_repeated(saved, phase)) {
+		set = (struct pg_kernel_set){slot->set, saved->set_ids[phase], slot->tables};
+		error = pg_set_occupy(host->kernel, &set, err);
+	}
+	if (error || !slot->learned)
+		return error;
+	error = occupied(pg_learned_occupy(host->kernel, slot->learned, saved->learned_ids[phase],
+					   &kept->learned[bank][phase], err));
+	if (error)
+		pg_set_destroy(host->kernel, &set);
+	return error;
+}
+
+/* Of the first phases. */
+static void release_phases(struct pg_host *host, struct pg_kept *kept, unsigned int bank,
+			   size_t count)
+{
+	struct pg_saved_bank *saved = &kept->saved.banks[bank];
+
+	for (size_t phase = 0; saved->there && phase < count; phase++) {
+		const struct pg_phase_slot *slot = &saved->slots[phase];
+		struct pg_kernel_set set = {slot->set, saved->set_ids[phase], slot->tables};
+
+		if (set.tables && !is_repeated(saved, phase))
+			pg_set_destroy(host->kernel, &set);
+		pg_learned_destroy(host->kernel, &kept->learned[bank][phase]);
+	}
+	saved->there = false;
+}
+
+void pg_kept_release_bank(struct pg_host *host, struct pg_kept *kept, unsigned int bank)
+{
+	release_phases(host, kept, bank, PG_PHASE_COUNT);
+}
+
+/* All or nothing: then it counts as not being there. */
 static int occupy_bank(struct pg_host *host, struct pg_kept *kept, unsigned int bank,
 		       struct pg_error *err)
 {
-	const struct pg_saved_bank *saved = &kept->saved.banks[bank];
 	int error = 0;
 
-	for (size_t phase = 0; saved->there && phase < PG_PHASE_COUNT && !error; phase++) {
-		const struct pg_phase_slot *slot = &saved->slots[phase];
-		const struct pg_kernel_set set = {slot->set, saved->set_ids[phase], slot->tables};
-
-		if (set.tables && !is_repeated(saved, phase))
-			error = pg_set_occupy(host->kernel, &set, err);
-		if (!error && slot->learned)
-			error = occupied(pg_learned_occupy(host->kernel, slot->learned,
-							   saved->learned_ids[phase],
-							   &kept->learned[bank][phase], err));
+	for (size_t phase = 0; kept->saved.banks[bank].there && phase < PG_PHASE_COUNT; phase++) {
+		error = occupy_phase(host, kept, bank, phase, err);
+		if (error)
+			release_phases(host, kept, bank, phase);
 	}
 	return error;
 }
@@ -198,6 +236,7 @@ static int occupy_bank(struct pg_host *host, struct pg_kept *kept, unsigned int 
 static int occupy_ceiling(struct pg_host *host, struct pg_kept *kept, struct pg_error *err)
 {
 	struct pg_header header;
+	int error;
 
 	for (size_t i = 0; i < kept->saved.member_count; i++) {
 		if (pg_header_read(host->kernel, kept->saved.members[i], &header, NULL) ||
@@ -207,7 +246,10 @@ static int occupy_ceiling(struct pg_host *host, struct pg_kept *kept, struct pg_
 			.slot = header.ceiling,
 			.tables = header.ceiling_tables,
 		};
-		return pg_set_occupy(host->kernel, &kept->ceiling, err);
+		error = pg_set_occupy(host->kernel, &kept->ceiling, err);
+		if (error)
+			kept->ceiling = (struct pg_kernel_set){};
+		return error;
 	}
 	return 0;
 }
@@ -221,11 +263,14 @@ static int occupy(struct pg_host *host, struct pg_kept *kept, struct pg_error *e
 		error = pg_state_read(host->kernel, kept->saved.state, &state, err);
 	if (!error)
 		error = occupy_ceiling(host, kept, err);
-	for (unsigned int bank = 0; bank < PG_BANK_COUNT && !error; bank++) {
+	for (unsigned int bank = 0; bank < PG_BANK_COUNT; bank++) {
+		if (error) {
+			kept->saved.banks[bank].there = false;
+			continue;
+		}
 		error = occupy_bank(host, kept, bank, err);
 		/* Of the other bank: an update had begun, or was over. */
 		if (error && bank != state.bank) {
-			kept->saved.banks[bank].there = false;
 			kept->stale = true;
 			error = 0;
 		}
@@ -254,13 +299,17 @@ static int judge(struct pg_host *host, const struct pg_record *record, struct pg
 }
 
 /* Somebody has changed pinned maps or the state file: whatever its headers name may become another
- * one's. The others can be adopted all the same. */
+ * one's. The others can be adopted all the same. The state stays its own, and what it is: the next
+ * start would take one that is 0 for an Environment that was not created. */
 static void shut(struct pg_host *host, const struct pg_record *record, struct pg_kept *kept,
 		 struct pg_error *why)
 {
 	close_headers(host, &kept->saved);
 	pg_links_shut(host, kept->name);
 	pg_kernel_synchronize(host->kernel);
+	for (unsigned int bank = 0; bank < PG_BANK_COUNT; bank++)
+		pg_kept_release_bank(host, kept, bank);
+	pg_set_destroy(host->kernel, &kept->ceiling);
 	pg_error_prefix(why,
 			"the Environment %s cannot be adopted, and everything is denied to it; end"
 			" its processes and remove the cgroup %s, and the next start removes the"
