@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "kernel/kernel.h"
 #include "policy/print.h"
 
 #include "names.h"
@@ -70,6 +71,17 @@ void confined_destroy(struct confined *confined)
 	pg_policy_free(PG_TAKE_PTR(confined->policy));
 }
 
+void forget_flows(struct pg_host *host, const struct pg_environment *environment)
+{
+	const uint64_t id = pg_environment_id(environment);
+	struct pg_kernel *kernel = pg_host_kernel(host);
+	struct pg_error err = {0};
+
+	pg_flows_expire(kernel, id);
+	if (pg_flows_allow(kernel, id, &err) < 0)
+		fail("%s", err.text);
+}
+
 /* After a failure scripts/bench ends the Environments. */
 static void clean_up(void)
 {
@@ -118,7 +130,7 @@ static void set_up(const struct bench_options *options)
 	machine.plain_cgroup = open(machine.plain_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (machine.plain_cgroup < 0)
 		fail("opening the cgroup %s: %s", machine.plain_path, strerror(errno));
-	worker_memory(BENCH_SPREAD);
+	worker_memory(BENCH_SPREAD, options->server);
 }
 
 /* name is in the list, or there is none. */

@@ -13,6 +13,7 @@
 
 #define BENCH_PORT	     7400
 #define BENCH_PORT_HTTP	     7402
+#define BENCH_PORT_ALONE     7403
 #define BENCH_URL	     "http://" BENCH_TARGET4 ":7402"
 #define BENCH_PATH_SMALL     "/small"
 #define BENCH_PATH_LARGE     "/large"
@@ -36,11 +37,12 @@ struct bench_options {
 	const char *lacks;  /* "NAME: REASON" a line, of contenders that are not there, or NULL */
 	unsigned int squid, tinyproxy; /* their processes, or 0 */
 	const char *only;	       /* names of tables, separated by commas, or NULL for all */
-	unsigned int entries;	       /* of the large set */
-	unsigned int rounds;	       /* of each workload */
-	unsigned int slice_ms;	       /* of one workload in one round */
-	unsigned int switches;	       /* of each kind */
-	unsigned int loads;	       /* of each set */
+	const char *work;     /* works whose names begin like that, of the table "pairs"; or NULL */
+	unsigned int entries; /* of the large set */
+	unsigned int rounds;  /* of each workload */
+	unsigned int slice_ms; /* of one workload in one round */
+	unsigned int switches; /* of each kind */
+	unsigned int loads;    /* of each set */
 	unsigned int attaches;
 	unsigned int environments; /* at once, at most */
 };
@@ -71,6 +73,9 @@ struct assignment {
 	size_t spread;	     /* addresses of the set to visit */
 	uint16_t proxy_port; /* for HTTP, or 0 */
 	pid_t proxy;
+	/* Of the process that starts it: a socket that listens at the server's end, and is nobody's
+	 * of the client's cgroup. */
+	int listener;
 };
 typedef void workload_run(const struct assignment *assignment, uint64_t until_ns,
 			  uint64_t *operations);
@@ -81,6 +86,7 @@ struct workload {
 	double scale; /* operations to the unit shown */
 	workload_run *run;
 	bool sockets;	/* no proxy can do it */
+	bool alone;	/* one process is both ends: rates are by its CPU time */
 	size_t warm_up; /* operations at least */
 };
 /* By RST: no connection waits afterwards, so that the ports suffice. */
@@ -114,8 +120,9 @@ struct site {
 pid_t site_spawn(const struct site *site, char *const *argv);
 pid_t worker_start(const struct site *site, size_t workload, unsigned int milliseconds);
 struct measurement worker_finish(const struct site *site, pid_t pid);
-/* Before the first; spread: single IPv4 addresses of the large set to send to. */
-void worker_memory(size_t spread);
+/* Before the first; spread: single IPv4 addresses of the large set to send to; server: its network
+ * namespace. */
+void worker_memory(size_t spread, const char *server);
 
 /* ---- server.c: a process in the server's namespace that ends with this one */
 void server_start(const char *namespace);
@@ -155,6 +162,9 @@ struct confined {
 struct pg_policy *bench_parse(const char *document, uint64_t *ret_ns);
 struct confined confined_create(struct pg_host *host, const char *document);
 void confined_destroy(struct confined *confined);
+/* Forgets the UDP flows of its processes, which are gone: the next one's find the table as empty as
+ * the first one's did, and not the Environment's share of it used up. */
+void forget_flows(struct pg_host *host, const struct pg_environment *environment);
 
 typedef void bench_table(const struct bench_options *options, struct machine *machine);
 bench_table table_environments, table_floods, table_accepts, table_programs;

@@ -15,6 +15,7 @@ static const char usage[] =
 	"  --environments N  at once, at most (default 1024)\n"
 	"  --lists DIR    load its *cidr*.txt too\n"
 	"  --only TABLES  these alone, separated by commas\n"
+	"  --work TEXT    of the table \"pairs\", works whose names begin like that\n"
 	"  --lacks TEXT   \"NAME: REASON\" a line, of contenders that are not there\n"
 	"  --squid PID --tinyproxy PID\n"
 	"  --output FILE  for the results\n";
@@ -49,6 +50,7 @@ void options_parse(struct bench_options *options, int argc, char **argv)
 		{"--squid", &options->squid, 1U << 22, NULL},
 		{"--tinyproxy", &options->tinyproxy, 1U << 22, NULL},
 		{"--only", NULL, 0, &options->only},
+		{"--work", NULL, 0, &options->work},
 		{"--entries", &options->entries, 1000000, NULL},
 		{"--rounds", &options->rounds, BENCH_ROUNDS, NULL},
 		{"--slice", &options->slice_ms, 60000, NULL},

@@ -28,6 +28,13 @@ static bool takes_part(const struct contender *contender, const struct workload 
 	return !contender->missing[0] && !(contender->proxy && workload->sockets);
 }
 
+static bool is_wanted(const struct run *run, const struct workload *workload)
+{
+	const char *work = run->options->work;
+
+	return !work || !strncmp(workload->name, work, strlen(work));
+}
+
 /* Those that take part, but for the first, in an order that is the same in every run. */
 static size_t draw_order(const struct run *run, size_t workload, size_t round,
 			 size_t order[static CONTENDERS_MAX])
@@ -99,14 +106,16 @@ static void do_round(const struct run *run, size_t workload, size_t round)
 
 static void put_tables(const struct run *run)
 {
-	char text[768];
+	char text[1024];
 
 	snprintf(
 		text, sizeof(text),
 		"Medians (quartiles) of %u rounds of %u ms for each, in turns; no policy in between"
 		" every %d of the others. TCP connections are opened and reset (connect), carry 64"
 		" octets there and back again and again (request/response), or as much as they can"
-		" (bulk). Datagrams have 32 octets; to 4,096 destinations they come from one socket"
+		" (bulk); on one CPU the client is both ends, by turns, and its rate is by its CPU"
+		" time, so that nothing hangs on who waits for whom. Datagrams have 32 octets; to "
+		"4,096 destinations they come from one socket"
 		" that has been at each before. HTTP is GET of 1 KB, over one connection that"
 		" is kept or a new one each time, and of 10 MB.",
 		run->options->rounds, run->options->slice_ms, BETWEEN);
@@ -152,6 +161,8 @@ static void put_all(const struct run *run)
 	put_tables(run);
 	for (size_t contender = 0; contender < run->count; contender++)
 		for (size_t workload = 0; workload < workload_count; workload++) {
+			if (!is_wanted(run, &workloads[workload]))
+				continue;
 			if (run->contenders[contender].missing[0])
 				put_missing(&run->contenders[contender], &workloads[workload]);
 			else if (takes_part(&run->contenders[contender], &workloads[workload]))
@@ -173,7 +184,8 @@ void table_pairs(const struct bench_options *options, struct machine *machine)
 	for (size_t round = 0; round < options->rounds; round++) {
 		fprintf(stderr, "bench: work, round %zu of %u\n", round + 1, options->rounds);
 		for (size_t workload = 0; workload < workload_count; workload++)
-			do_round(&run, workload, round);
+			if (is_wanted(&run, &workloads[workload]))
+				do_round(&run, workload, round);
 	}
 	put_all(&run);
 	contenders_close(machine);

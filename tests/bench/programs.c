@@ -104,11 +104,10 @@ static pid_t start_plain(const struct machine *machine, struct traffic_child *ch
 	_exit(traffic_child_main(child));
 }
 
+/* environment: NULL if the traffic is not in one. */
 static void do_batches(struct figures *figures, size_t batches, struct traffic_child *child,
-		       struct pg_kernel *kernel, uint64_t env_id)
+		       struct pg_host *host, const struct pg_environment *environment)
 {
-	struct pg_error err = {0};
-
 	for (size_t i = 0; i < batches; i++) {
 		struct statistics before, after;
 
@@ -116,11 +115,8 @@ static void do_batches(struct figures *figures, size_t batches, struct traffic_c
 		traffic_batch(child);
 		read_statistics(&after);
 		note(figures, &before, &after, child->traffic->count);
-		if (!env_id || !child->traffic->forget)
-			continue;
-		pg_flows_expire(kernel, env_id);
-		if (pg_flows_allow(kernel, env_id, &err) < 0)
-			fail("%s", err.text);
+		if (environment && child->traffic->forget)
+			forget_flows(host, environment);
 	}
 }
 
@@ -188,12 +184,12 @@ static void measure(struct figures *figures, const struct traffic *traffic, enum
 	}
 	figures->missing = !traffic_ready(&child);
 	if (!figures->missing)
-		do_batches(figures, BATCHES * options->rounds, &child, kernel,
-			   environment ? pg_environment_id(environment) : 0);
+		do_batches(figures, BATCHES * options->rounds, &child, machine->host, environment);
 	traffic_end(&child);
 	if (environment) {
 		pg_environment_leave_inside(environment, &inside);
 		guard(options, kernel, NULL);
+		forget_flows(machine->host, environment);
 	} else {
 		waitpid(inside.pid, NULL, 0);
 	}

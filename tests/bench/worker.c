@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -16,7 +17,7 @@ struct exchange {
 	struct assignment assignment;
 	char namespace[BENCH_NAMESPACE]; /* path, or empty: the one it was started in */
 	uint64_t operations, took_ns, cpu_ns;
-	bool done;
+	bool alone, done;
 };
 static struct exchange *shared;
 static char path_of_shared[64];
@@ -64,13 +65,15 @@ int worker_main(char **argv)
 	shared->cpu_ns = cpu_ns() - cpu;
 	shared->took_ns = pg_monotonic_ns() - started;
 	shared->operations = operations;
+	shared->alone = workloads[index].alone;
 	shared->done = true;
 	return 0;
 }
 
-void worker_memory(size_t spread)
+void worker_memory(size_t spread, const char *server)
 {
 	shared = shared_create(sizeof(*shared));
+	shared->assignment.listener = socket_in(server, SOCK_STREAM, "0.0.0.0", BENCH_PORT_ALONE);
 	snprintf(path_of_shared, sizeof(path_of_shared), "%s", shared_path());
 	shared->assignment.spread = spread;
 }
@@ -126,8 +129,11 @@ struct measurement worker_finish(const struct site *site, pid_t pid)
 		fail("a worker failed");
 	if (pg_host_process(site->host, &err) < 0)
 		fail("%s", err.text);
+	if (site->environment)
+		forget_flows(site->host, site->environment);
 	return (struct measurement){
-		.rate = (double)shared->operations * PG_NSEC_PER_SEC / (double)shared->took_ns,
+		.rate = (double)shared->operations * PG_NSEC_PER_SEC /
+			(double)(shared->alone ? shared->cpu_ns : shared->took_ns),
 		.cpu_ns = (double)shared->cpu_ns / (double)shared->operations,
 	};
 }

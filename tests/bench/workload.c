@@ -7,6 +7,8 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -110,6 +112,38 @@ static void run_bulk(const struct assignment *assignment, uint64_t until_ns, uin
 	}
 }
 
+/* A descriptor of the process that started this one; what is inherited is closed. */
+static int fetch(int number)
+{
+	pg_autoclose int parent = (int)syscall(SYS_pidfd_open, getppid(), 0);
+	const int fd = (int)syscall(SYS_pidfd_getfd, parent, number, 0);
+
+	if (fd < 0)
+		fail("fetching a socket: %s", strerror(errno));
+	return fd;
+}
+
+/* Sends and receives by turns: nobody waits, and nothing hangs on who is woken when. */
+static void run_bulk_alone(const struct assignment *assignment, uint64_t until_ns,
+			   uint64_t *operations)
+{
+	pg_autoclose int listener = fetch(assignment->listener);
+	pg_autoclose int fd = connected(SOCK_STREAM, BENCH_TARGET4, BENCH_PORT_ALONE);
+	pg_autoclose int other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	static char buffer[BULK];
+
+	if (other < 0)
+		fail("accepting: %s", strerror(errno));
+	while (pg_monotonic_ns() < until_ns) {
+		ssize_t size = send(fd, buffer, sizeof(buffer), MSG_DONTWAIT);
+
+		if (size < 0 && errno != EAGAIN)
+			fail("bulk: %s", strerror(errno));
+		while ((size = recv(other, buffer, sizeof(buffer), MSG_DONTWAIT)) > 0)
+			*operations += (uint64_t)size / KIB;
+	}
+}
+
 static void run_datagrams(const struct assignment *assignment, uint64_t until_ns,
 			  uint64_t *operations)
 {
@@ -147,6 +181,8 @@ const struct workload workloads[] = {
 	{"TCP connect, 4,096 destinations", "1,000/s", 1e3, run_connects_spread, .sockets = true},
 	{"TCP request/response", "1,000/s", 1e3, run_requests, .sockets = true},
 	{"TCP bulk", "Gbit/s", 1e9 / 8 / KIB, run_bulk, .sockets = true},
+	{"TCP bulk, one CPU", "Gbit/s", 1e9 / 8 / KIB, run_bulk_alone, .sockets = true,
+	 .alone = true},
 	{"UDP connected", "1,000/s", 1e3, run_datagrams, .sockets = true},
 	{"UDP, 4,096 destinations", "1,000/s", 1e3, run_spread, .sockets = true,
 	 .warm_up = BENCH_SPREAD},
