@@ -25,10 +25,15 @@ static const struct {
 	const char *name;
 	bench_table *run;
 } tables[] = {
-	{"fixed", table_fixed},	      {"environments", table_environments},
-	{"floods", table_floods},     {"accepts", table_accepts},
-	{"loads", table_loads},	      {"names", table_names},
-	{"switches", table_switches}, {"pairs", table_pairs},
+	{"fixed", table_fixed},
+	{"memory", table_memory},
+	{"environments", table_environments},
+	{"floods", table_floods},
+	{"accepts", table_accepts},
+	{"loads", table_loads},
+	{"names", table_names},
+	{"switches", table_switches},
+	{"pairs", table_pairs},
 	{"programs", table_programs},
 };
 

@@ -167,5 +167,5 @@ void confined_destroy(struct confined *confined);
 void forget_flows(struct pg_host *host, const struct pg_environment *environment);
 
 typedef void bench_table(const struct bench_options *options, struct machine *machine);
-bench_table table_environments, table_floods, table_accepts, table_programs;
+bench_table table_environments, table_memory, table_floods, table_accepts, table_programs;
 bench_table table_pairs, table_switches, table_loads, table_fixed, table_names;

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <linux/membarrier.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -60,21 +62,25 @@ uint64_t memory_of_sets(const struct pg_host *host, const struct pg_environment 
 	return bytes;
 }
 
-static double slab_and_percpu(void)
+/* KiB, of a line of /proc/meminfo; 0: there is none. */
+static double meminfo(const char *name)
 {
 	pg_autofclose FILE *file = fopen("/proc/meminfo", "re");
+	const size_t length = strlen(name);
 	char line[128];
-	double bytes = 0;
-	uint64_t kib;
 
 	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "Slab: %" SCNu64, &kib) == 1 ||
-		    sscanf(line, "Percpu: %" SCNu64, &kib) == 1)
-			bytes += (double)kib * 1024;
-	return bytes;
+		if (!strncmp(line, name, length) && line[length] == ':')
+			return strtod(line + length + 1, NULL);
+	return 0;
 }
 
-double memory_of_kernel(void)
+static double slab_and_percpu(void)
+{
+	return (meminfo("Slab") + meminfo("Percpu")) * 1024;
+}
+
+static void settle(void)
 {
 	double least = slab_and_percpu();
 
@@ -87,5 +93,37 @@ double memory_of_kernel(void)
 		settled = now < least ? 0 : settled + 1;
 		least = now < least ? now : least;
 	}
-	return least;
+}
+
+static void add_part(struct memory_parts *parts, const char *name, double octets)
+{
+	struct memory_part *part = &parts->parts[parts->count];
+
+	if (parts->count == MEMORY_PARTS)
+		return;
+	snprintf(part->name, sizeof(part->name), "%s", name);
+	part->octets = octets;
+	parts->count++;
+}
+
+/* Without /proc/slabinfo there is no telling which. */
+static void read_slabs(struct memory_parts *parts)
+{
+	pg_autofclose FILE *file = fopen("/proc/slabinfo", "re");
+	const double page = (double)sysconf(_SC_PAGESIZE);
+	char line[512], name[32];
+	unsigned int pages, slabs;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "%31s %*u %*u %*u %*u %u : tunables %*u %*u %*u : slabdata %*u %u",
+			   name, &pages, &slabs) == 3)
+			add_part(parts, name, page * pages * slabs);
+}
+
+void memory_read(struct memory_parts *ret)
+{
+	settle();
+	*ret = (struct memory_parts){.octets = slab_and_percpu()};
+	read_slabs(ret);
+	add_part(ret, "memory of the CPUs", meminfo("Percpu") * 1024);
 }

@@ -104,6 +104,8 @@ class Targets:
                          self.figure("loads", row, "of it an address"), limit, "octets")
         self.add("attach all hooks, median",
                  self.figure("fixed", "attach all hooks, beside another", "median"), 100, "us")
+        self.add("kernel memory of an Environment that shares its policy",
+                 self.figure("memory", "in all", "an Environment"), 8192, "octets")
         self.add("a server inside: the accept mark, a connection",
                  self.figure("accepts", "public, all hooks", "of it the accept mark"), 1.5, "us")
         for row in rows(self.results, "denials", "TCP connect()")[-2:-1]:
