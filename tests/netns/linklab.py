@@ -19,7 +19,7 @@ from test_adopt import AdoptTest
 FRAMES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "frames.py")
 
 NEW = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
-HELD = "0x5048"  # As PG_LINK_NEW in abi/link.h.
+HELD = "0x5048"  # As the upper half of PG_LINK_NEW in abi/link.h.
 CONTAINERS4, CONTAINERS6 = "198.18.0.0/15", "2001:db8:77::/48"
 
 
@@ -109,10 +109,16 @@ class LinkTest(AdoptTest):
     def filters(self, device):
         """The priorities of the filters on an interface of the host's, but that of links without a
         guard."""
-        return [priority for priority, handle in self.all_filters(device) if handle != HELD]
+        return [priority for priority, handle in self.all_filters(device)
+                if not re.fullmatch(HELD + "[0-9a-f]{4}", handle)]
+
+    def held_by(self, device):
+        """The handles of filters of links without a guard; each agent has its own."""
+        return [handle for _, handle in self.all_filters(device)
+                if re.fullmatch(HELD + "[0-9a-f]{4}", handle)]
 
     def is_held(self, device):
-        return HELD in [handle for _, handle in self.all_filters(device)]
+        return self.held_by(device) != []
 
     def add_filter(self, device, handle):
         """One that lets everything go on, in the place of another process's."""

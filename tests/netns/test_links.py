@@ -9,9 +9,9 @@ import unittest
 
 import steps
 from harness import main
-from keeper import isolate
+from keeper import PINS, isolate
 from lab import A4, A6, D4, D6
-from linklab import HELD, Container, LinkTest
+from linklab import Container, LinkTest
 from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
 
 TEXT = policy(setup=allowlist(A4, A6), run=NO_NETWORK, verifier=PUBLIC)
@@ -168,6 +168,24 @@ class Links(LinkTest):
         self.assertEqual(keeper.finish()[0], 0)
         self.assertEqual([self.all_filters(end) for end in ("v1", "v2")], [[], []])
 
+    def test_held_by_two(self):
+        """Agents: each has a filter of its own, and takes no other away."""
+        container, stranger = self.container(), self.container("stranger", 2)
+        self.lab.client.ip("link add v5 type veth peer name v5peer")
+        self.addCleanup(self.lab.client.ip, "link del v5")
+        first, other = self.keeper(), self.keeper(pins=PINS + "-other")
+        self.attach(first, container)
+        own = self.held_by("v5")
+        other("create", "other", TEXT, "setup", "a", stranger.cgroup)
+        self.assertEqual([len(self.held_by(end)) for end in ("v1", "v2", "v5")], [1, 1, 2])
+        other("destroy", "release")
+        self.assertEqual(other.finish()[0], 0)
+        self.assertEqual([self.held_by(end) for end in ("v1", "v2", "v5")], [[], own, own])
+        self.assert_guarded(container)
+        first("destroy", "release")
+        self.assertEqual(first.finish()[0], 0)
+        self.assertEqual([self.all_filters(end) for end in ("v1", "v2", "v5")], [[], [], []])
+
     def test_shared(self):
         """Whoever is not of the Environment goes on as before; and what is the Environment's own
         is guarded as before."""
@@ -240,6 +258,8 @@ class Killed(LinkTest):
             with self.subTest(step=step):
                 keeper = self.begin(step)
                 self.assertTrue(self.stop(keeper, "destroy", "release"), step)
+                if step == "link-detached":
+                    self.assertTrue(self.is_held("v1"), "there is a moment without any filter")
                 keeper.kill()
                 heir = self.keeper()
                 self.assertEqual(heir("kept")["names"], [])
@@ -253,7 +273,13 @@ class Killed(LinkTest):
         self.assert_guarded(self.box)
         keeper.kill()
         # As if it had been killed when the guard was just on.
-        self.add_filter("v1", HELD)
+        self.lab.client.ip("link add v5 type veth peer name v5peer")
+        heir = self.keeper()
+        heir("adopt", self.name)
+        handle, = self.held_by("v5")
+        heir.kill()
+        self.lab.client.ip("link del v5")
+        self.add_filter("v1", handle)
         self.assert_guarded(self.box)
         for step in ("adopt-opened", "adopt-linked", "adopt-written"):
             with self.subTest(step=step):

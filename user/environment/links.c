@@ -94,19 +94,21 @@ static int is_anothers(const struct pg_environment *environment, const struct pg
 			: 0;
 }
 
-/* Filters first: without them the entry has no use, without it they deny everything. */
+/* Filters first: without them the entry has no use, without it they deny everything. What links
+ * without a guard have is on it before that. */
 int pg_veth_take_off(struct pg_veth *veth, struct pg_error *err)
 {
 	struct pg_environment *environment = veth->owner;
-	int error = pg_link_detach(veth->ifindex, err);
+	int error;
 
+	pg_veth_hold(environment->host->links, veth);
+	error = pg_link_detach(veth->ifindex, err);
 	if (error)
 		return pg_error_prefix(err, "taking the guard off the interface %s", veth->name);
 	pg_step(PG_STEP_LINK_DETACHED);
 	pg_link_forget(environment->host->kernel, veth->ifindex);
 	veth->owner = NULL;
 	veth->shared = false;
-	pg_veth_hold(environment->host->links, veth);
 	return 0;
 }
 
@@ -159,7 +161,7 @@ static int try_to_guard(struct pg_home *home, struct pg_veth *veth, const struct
 	veth->unwritten = false;
 	error = put_on(veth, err);
 	if (!error) {
-		pg_veth_let_go(veth);
+		pg_veth_let_go(environment->host->links, veth);
 		pg_log_debug("%s: guards the interface %s", environment->record.name, veth->name);
 		return 0;
 	}

@@ -119,9 +119,9 @@ struct pg_home *pg_home_of(const struct pg_host *host, int nsid, const struct pg
 /* Looks again at who lives where, not later than that. */
 int pg_links_again(struct pg_host *host, uint64_t after_ns, struct pg_error *err) PG_MUST_CHECK;
 
-/* links_new.c: unless it has a guard */
+/* links_new.c: what it has without a guard: on before that goes, off when that is there. */
 void pg_veth_hold(struct pg_link_watch *watch, struct pg_veth *veth);
-void pg_veth_let_go(struct pg_veth *veth);
+void pg_veth_let_go(const struct pg_link_watch *watch, struct pg_veth *veth);
 /* When the process ends: unless something of it stays. */
 void pg_links_unhold(struct pg_link_watch *watch);
 

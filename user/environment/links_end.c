@@ -174,7 +174,7 @@ int pg_links_recall(struct pg_environment *environment, struct pg_error *err)
 			continue;
 		}
 		veth->owner = environment;
-		pg_veth_let_go(veth);
+		pg_veth_let_go(host->links, veth);
 		if (pg_link_read(host->kernel, items[i], &link, NULL))
 			continue;
 		veth->shared = link.flags & PG_LINK_SHARED;
@@ -196,7 +196,7 @@ static int renew(struct pg_host *host, unsigned int ifindex, struct pg_error *er
 	int error = pg_link_attach(host->kernel, ifindex, err);
 
 	if (!error)
-		(void)pg_link_new_detach(ifindex);
+		(void)pg_link_new_detach(host->kernel, ifindex);
 	if (!error || pg_veths_read_one(host->links, ifindex, NULL))
 		return error;
 	return pg_veth_find(host->links, ifindex) ? error : 0;

@@ -17,7 +17,7 @@ void pg_veth_hold(struct pg_link_watch *watch, struct pg_veth *veth)
 	struct pg_host *host = watch->host;
 	struct pg_error err = {};
 
-	if (!watch->holding || veth->owner || veth->held)
+	if (!watch->holding || veth->held)
 		return;
 	veth->held = !pg_link_new_attach(host->kernel, veth->ifindex, &err);
 	if (veth->held || watch->hold_failed || err.number == -ENODEV)
@@ -28,10 +28,10 @@ void pg_veth_hold(struct pg_link_watch *watch, struct pg_veth *veth)
 }
 
 /* It has a guard. */
-void pg_veth_let_go(struct pg_veth *veth)
+void pg_veth_let_go(const struct pg_link_watch *watch, struct pg_veth *veth)
 {
 	if (veth->held)
-		(void)pg_link_new_detach(veth->ifindex);
+		(void)pg_link_new_detach(watch->host->kernel, veth->ifindex);
 	veth->held = false;
 }
 
@@ -45,7 +45,8 @@ void pg_links_hold(struct pg_host *host)
 		return;
 	watch->holding = true;
 	PG_VETH_FOREACH (watch, i, veth)
-		pg_veth_hold(watch, veth);
+		if (!veth->owner)
+			pg_veth_hold(watch, veth);
 }
 
 void pg_links_unhold(struct pg_link_watch *watch)
@@ -58,7 +59,7 @@ void pg_links_unhold(struct pg_link_watch *watch)
 	if ((!watch->holding && !killed) || host->in_use || !LIST_EMPTY(&host->kept))
 		return;
 	PG_VETH_FOREACH (watch, i, veth) {
-		if ((!veth->held && !killed) || !pg_link_new_detach(veth->ifindex))
+		if ((!veth->held && !killed) || !pg_link_new_detach(host->kernel, veth->ifindex))
 			continue;
 		veth->held = false;
 		/* Another process's guard may be on it. */

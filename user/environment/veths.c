@@ -73,7 +73,8 @@ static void take(struct pg_link_watch *watch, const struct pg_device *device)
 	snprintf(veth->name, sizeof(veth->name), "%s", device->name);
 	/* Before whatever else is to be done: the next thing that happens may be that it is used.
 	 */
-	pg_veth_hold(watch, veth);
+	if (!veth->owner)
+		pg_veth_hold(watch, veth);
 }
 
 /* One that moves away says so, but not its other end, which now leads elsewhere. */

@@ -44,6 +44,7 @@ struct pg_own_book {
 struct pg_kernel {
 	struct phasegate_bpf *skeleton;
 	struct phasegate_bpf *links; /* link_load.c; NULL: not loaded */
+	uint32_t link_new;	     /* handle of link_new.c's filters */
 	struct ring_buffer *events;
 	pg_event_sink sink;
 	void *sink_userdata;
@@ -111,6 +112,9 @@ size_t pg_states_sweep(struct pg_kernel *kernel);
 
 /* link_load.c: before the load, of all but the veth guard's programs. */
 void pg_link_programs_leave_out(const struct phasegate_bpf *skeleton);
+
+/* link_new.c: the same for all processes with the pins. */
+uint32_t pg_link_new_handle(const char *pins);
 
 /* flow.c: maps pg_flow_counts. */
 int pg_flow_counts_map(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;

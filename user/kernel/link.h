@@ -50,12 +50,13 @@ int pg_link_detach(unsigned int ifindex, struct pg_error *err) PG_MUST_CHECK;
 int pg_link_attached(struct pg_kernel *kernel, unsigned int ifindex,
 		     struct pg_error *err) PG_MUST_CHECK;
 
-/* For veths without a guard: frames of packet sockets of members do not pass. It replaces one that
- * is there, and is beside a guard's filters. */
+/* For veths without a guard: frames of packet sockets of members do not pass. It replaces one of
+ * this agent's (by its pins: an earlier process's too), and is beside a guard's filters and those
+ * of other agents. */
 int pg_link_new_attach(struct pg_kernel *kernel, unsigned int ifindex,
 		       struct pg_error *err) PG_MUST_CHECK;
 /* Whether there was one. The queue stays. */
-bool pg_link_new_detach(unsigned int ifindex);
+bool pg_link_new_detach(const struct pg_kernel *kernel, unsigned int ifindex);
 /* Takes the clsact queue off if no filter is left on it. */
 int pg_link_queue_remove(unsigned int ifindex, struct pg_error *err) PG_MUST_CHECK;
 

@@ -83,6 +83,7 @@ int pg_kernel_open(const char *pins, struct pg_kernel **ret_kernel, struct pg_er
 	kernel->set_slots.max = kernel->learned_slots.max = PG_SLOT_MAX;
 	kernel->state_slots.max = PG_ENVIRONMENT_MAX;
 	kernel->pinned = pins != NULL;
+	kernel->link_new = pg_link_new_handle(pins);
 	kernel->emptying.sets.empty = kernel->emptying.learned.empty = -1;
 	LIST_INIT(&kernel->puts);
 	libbpf_set_print(log_libbpf);

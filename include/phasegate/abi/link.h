@@ -26,7 +26,9 @@
  * first, and 1 is the lowest. */
 #define PG_LINK_PRIORITY 1
 #define PG_LINK_HANDLE	 0x5047
-#define PG_LINK_NEW	 0x5048 /* of "new": it is beside the others for a moment */
+/* Of "new", which is beside the others for a moment: the upper half; the lower one is the agent's,
+ * as several may have one on the same link. */
+#define PG_LINK_NEW	 0x50480000
 
 /* X(symbol, program) */
 #define PG_LINK_HOOKS(X) \
