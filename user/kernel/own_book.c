@@ -29,19 +29,19 @@ struct pg_own_list *pg_own_book_find(const struct pg_own_book *book, uint64_t en
 	return book->count ? bsearch(&key, book->lists, book->count, sizeof(key), compare) : NULL;
 }
 
-/* Ids grow, so a new one is the last as a rule. */
-static struct pg_own_list *insert(struct pg_own_book *book, uint64_t env_id)
+/* Takes the list over, unless there is no memory. Ids grow, so a new one is the last as a rule. */
+static int insert(struct pg_own_book *book, const struct pg_own_list *list)
 {
 	size_t at = book->count;
 
 	if (pg_vector_grow(&book->lists, book->count, &book->room, sizeof(*book->lists)))
-		return NULL;
-	while (at && book->lists[at - 1].env_id > env_id)
+		return -ENOMEM;
+	while (at && book->lists[at - 1].env_id > list->env_id)
 		at--;
 	memmove(&book->lists[at + 1], &book->lists[at], (book->count - at) * sizeof(*book->lists));
-	book->lists[at] = (struct pg_own_list){.env_id = env_id};
+	book->lists[at] = *list;
 	book->count++;
-	return &book->lists[at];
+	return 0;
 }
 
 static struct pg_addr *find_addr(const struct pg_own_list *list, const struct pg_addr *addr)
@@ -55,15 +55,22 @@ static struct pg_addr *find_addr(const struct pg_own_list *list, const struct pg
 int pg_own_book_add(struct pg_own_book *book, uint64_t env_id, const struct pg_addr *addr)
 {
 	struct pg_own_list *list = pg_own_book_find(book, env_id);
+	struct pg_own_list new = {.env_id = env_id};
+	const bool is_new = !list;
+	int error;
 
 	if (find_addr(list, addr))
 		return 0;
-	if (!list)
-		list = insert(book, env_id);
-	if (!list || pg_vector_grow(&list->items, list->count, &list->room, sizeof(*list->items)))
+	if (is_new)
+		list = &new;
+	if (pg_vector_grow(&list->items, list->count, &list->room, sizeof(*list->items)))
 		return -ENOMEM;
 	list->items[list->count++] = *addr;
-	return 0;
+	/* Whole, since none is empty. */
+	error = is_new ? insert(book, &new) : 0;
+	if (error)
+		free(new.items);
+	return error;
 }
 
 void pg_own_book_remove(struct pg_own_book *book, uint64_t env_id, const struct pg_addr *addr)
