@@ -148,13 +148,7 @@ int main(void)
 	struct bench bench = {};
 
 	world_open(&bench.world);
-	if (system("ip link add pgtest0 type veth peer name pgtest1 && "
-		   "ip addr add 10.9.0.1/24 dev pgtest0 && "
-		   "ip addr add fd09::1/64 dev pgtest0 nodad && "
-		   "ip link set pgtest1 up && ip link set pgtest0 up")) {
-		world_close(&bench.world);
-		return EXIT_FAILURE;
-	}
+	world_add_link(&bench.world);
 	bench.learned = world_learn(&bench.world, WORLD_ALLOWLIST);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		try_row(&bench, i);

@@ -333,3 +333,16 @@ struct pg_addr world_address(const char *text)
 		inet_pton(AF_INET6, text, &addr);
 	return addr;
 }
+
+void world_add_link(struct world *world)
+{
+	if (!system("ip link add pgtest0 type veth peer name pgtest1 && "
+		    "ip addr add 10.9.0.1/24 dev pgtest0 && "
+		    "ip addr add fd09::1/64 dev pgtest0 nodad && "
+		    "ip link set pgtest1 up && ip link set pgtest0 up && "
+		    "ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev pgtest0 && "
+		    "ip neigh add fd09::2 lladdr 02:00:00:00:00:02 dev pgtest0"))
+		return;
+	world_close(world);
+	exit(EXIT_FAILURE);
+}

@@ -54,6 +54,12 @@ void world_close(struct world *world);
 /* A network namespace with nothing but lo. */
 void world_unshare(void);
 
+/*
+ * A link with 10.9.0.1/24 and fd09::1/64 on which .2 and ::2 are known and nobody answers; exits on
+ * failure.
+ */
+void world_add_link(struct world *world);
+
 /* Writes .header and puts the phase, of bank 0, in force. */
 void world_switch(struct world *world, enum pg_phase phase);
 /* Puts a phase of a bank in force, or none (-1), in .generation. */
