@@ -151,22 +151,20 @@ static __always_inline long pg_flow_put(const struct pg_view *view, struct pg_fl
 	return error;
 }
 
-PG_APART bool pg_flow_insert(const struct pg_view *view, struct pg_flow_key *key,
+PG_APART void pg_flow_insert(const struct pg_view *view, struct pg_flow_key *key,
 			     enum pg_direction direction, struct pg_counters *counters)
 {
 	const long error = pg_flow_put(view, key, direction);
 
 	if (!error || error == -PG_EEXIST) /* another CPU was first */
-		return true;
+		return;
 	__sync_fetch_and_add(&counters->flows_refused, 1);
 	if (direction == PG_FLOW_OUTBOUND)
 		pg_flow_bar_inbound(key->env_id);
-	return false;
 }
 
-/* The Environment sends, and not as a reply: what comes back is an answer from now on. Returns
- * whether the flow is recorded. */
-static __always_inline bool pg_flow_record_outbound(const struct pg_view *view,
+/* The Environment sends, and not as a reply: what comes back is an answer from now on. */
+static __always_inline void pg_flow_record_outbound(const struct pg_view *view,
 						    const struct pg_facts *facts,
 						    struct pg_flow *flow,
 						    struct pg_counters *counters)
@@ -175,10 +173,10 @@ static __always_inline bool pg_flow_record_outbound(const struct pg_view *view,
 
 	if (flow) {
 		flow->direction = PG_FLOW_OUTBOUND;
-		return true;
+		return;
 	}
 	pg_flow_key_fill(&key, view->header, facts);
-	return pg_flow_insert(view, &key, PG_FLOW_OUTBOUND, counters);
+	pg_flow_insert(view, &key, PG_FLOW_OUTBOUND, counters);
 }
 
 /*

@@ -16,6 +16,7 @@
 #include "packet.bpf.h"
 #include "sent.bpf.h"
 #include "socket.bpf.h"
+#include "stream.bpf.h"
 
 /* Verdicts of tc: the next filter decides, or nobody any more. */
 #define PG_TC_NEXT (-1)
@@ -310,27 +311,69 @@ static __always_inline void pg_link_take(struct __sk_buff *skb, enum pg_link_sen
 	barrier();
 }
 
-/* 1: the guard has let out a datagram of the same tuple and socket a while ago, and this one goes
- * by the host. A global function as pg_sent_find() is. */
+/* Whether the frame is from the Environment's station to the host's, or stations do not count. */
+static __always_inline bool pg_link_goes_by_host(struct __sk_buff *skb, const struct pg_link *link)
+{
+	struct pg_link_packet packet = {};
+
+	if (!(link->flags & PG_LINK_STATIONS))
+		return true;
+	pg_link_read_stations(skb, &packet);
+	return packet.from == link->stations.own &&
+	       (packet.to == link->stations.host || packet.to == link->stations.bridge);
+}
+
+/* Whether the guard has let out a packet of the same tuple and socket a while ago. */
+static __always_inline bool pg_link_has_sent(struct __sk_buff *skb, const struct pg_view *view)
+{
+	return pg_sent_find(skb, view->header->env_id, view->header->epoch, view->generation,
+			    skb->ifindex) != PG_SENT_UNKNOWN;
+}
+
+static __always_inline void pg_link_remember(struct __sk_buff *skb, const struct pg_view *view,
+					     enum pg_reason reason)
+{
+	pg_sent_remember(skb, view->header->env_id, view->header->epoch, view->generation,
+			 pg_sent_where(view, reason, skb->ifindex));
+}
+
+/* The same of a segment of TCP, or whether it may leave by few facts (stream.bpf.h). */
+static __always_inline bool pg_link_knows_segment(struct __sk_buff *skb, const struct pg_view *view)
+{
+	struct pg_stream stream = {};
+	int reason;
+
+	if (!pg_stream_read_socket(skb, &stream))
+		return false;
+	if (stream.mark && pg_link_has_sent(skb, view))
+		return true;
+	reason = pg_stream_decide(skb, view, &stream);
+	if (reason == PG_STREAM_UNKNOWN)
+		return false;
+	if (stream.mark)
+		pg_link_remember(skb, view, reason);
+	return true;
+}
+
+/* 1: the packet needs no more to be judged, and goes by the host. A global function as
+ * pg_sent_find() is. */
 __noinline int pg_link_knows(struct __sk_buff *skb)
 {
 	__u32 ifindex = skb->ifindex;
 	const struct pg_link *link = bpf_map_lookup_elem(&pg_links, &ifindex);
-	struct pg_link_packet packet = {};
 	struct pg_view view;
+	int protocol;
 
-	if (!link)
+	if (!link || skb->vlan_present)
+		return 0;
+	protocol = pg_ip_protocol(skb, PG_LINK_NETWORK);
+	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
 		return 0;
 	pg_view_read(&view, &link->header);
-	if (!view.valid)
+	if (!view.valid || !pg_link_goes_by_host(skb, link))
 		return 0;
-	pg_link_read_stations(skb, &packet);
-	if (link->flags & PG_LINK_STATIONS &&
-	    (packet.from != link->stations.own ||
-	     (packet.to != link->stations.host && packet.to != link->stations.bridge)))
-		return 0;
-	return pg_sent_find(skb, link->header.env_id, link->header.epoch, view.generation,
-			    skb->ifindex) != PG_SENT_UNKNOWN;
+	return protocol == IPPROTO_TCP ? pg_link_knows_segment(skb, &view)
+				       : pg_link_has_sent(skb, &view);
 }
 
 static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_run *run,
@@ -349,10 +392,42 @@ static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_r
 	if (pg_reason_verdict(reason) != PG_ALLOW && !pg_link_is_others(skb, link, &run->packet))
 		return pg_link_deny(view, &run->facts, reason);
 	pg_link_record(skb, link, view, table, &run->facts, &run->packet);
-	if (run->facts.protocol == IPPROTO_UDP)
-		pg_sent_remember(skb, view->header->env_id, view->header->epoch, view->generation,
-				 pg_sent_where(view, reason, skb->ifindex));
+	if (run->facts.protocol == IPPROTO_UDP || run->facts.protocol == IPPROTO_TCP)
+		pg_link_remember(skb, view, reason);
 	return PG_TC_NEXT;
+}
+
+/* What completes a connection has ACK, and no RST. */
+static __always_inline void pg_link_see_tcp(const struct pg_view *view, struct pg_link_table *table,
+					    const struct pg_facts *facts, __u8 flags, __be32 acked)
+{
+	if ((flags & (PG_TCP_ACK | PG_TCP_RST)) == PG_TCP_ACK)
+		pg_link_record_ack(table, view, facts, bpf_ntohl(acked));
+}
+
+static __always_inline bool pg_link_is_somebody(const struct pg_addr *addr)
+{
+	return !pg_addr_is_multicast(addr) && !pg_addr_is_unspecified(addr);
+}
+
+/* Most of what goes in. Returns whether it is a plain segment of TCP that opens nothing. */
+static __always_inline bool pg_link_see_segment(struct __sk_buff *skb, const struct pg_view *view,
+						struct pg_link_table *table)
+{
+	struct pg_link_packet packet = {};
+	struct pg_facts facts = {};
+	__be32 acked;
+	__u8 flags;
+
+	if (skb->vlan_present || !pg_stream_read(skb, true, &facts, &flags, &acked) ||
+	    facts.bits & PG_FACT_SYN)
+		return false;
+	if (!pg_link_is_somebody(&facts.remote))
+		return true;
+	pg_link_read_stations(skb, &packet);
+	pg_link_record_peer(table, view->header, &facts.remote, packet.from);
+	pg_link_see_tcp(view, table, &facts, flags, acked);
+	return true;
 }
 
 /* What goes in: whoever opens something, or is there at all. */
@@ -376,16 +451,14 @@ static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_v
 	/* As read from one that goes out, the sender of ARP is the local one. */
 	if (packet->arp)
 		facts->remote = facts->local;
-	if (pg_addr_is_multicast(&facts->remote) || pg_addr_is_unspecified(&facts->remote))
+	if (!pg_link_is_somebody(&facts->remote))
 		return;
 	pg_link_record_peer(table, view->header, &facts->remote, packet->from);
 	if (packet->arp)
 		return;
 	if (facts->protocol == IPPROTO_TCP && !(facts->bits & PG_FACT_SYN)) {
-		/* What completes a connection has ACK, and no RST. */
-		if ((packet->packet.tcp_flags & (PG_TCP_ACK | PG_TCP_RST)) == PG_TCP_ACK &&
-		    !bpf_skb_load_bytes(skb, packet->packet.transport + 8, &number, sizeof(number)))
-			pg_link_record_ack(table, view, facts, bpf_ntohl(number));
+		if (!bpf_skb_load_bytes(skb, packet->packet.transport + 8, &number, sizeof(number)))
+			pg_link_see_tcp(view, table, facts, packet->packet.tcp_flags, number);
 		return;
 	}
 	if (pg_addr_is_multicast(&facts->local))

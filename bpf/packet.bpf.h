@@ -216,12 +216,12 @@ static __always_inline void pg_read_ipv6(struct __sk_buff *skb, bool egress, __u
 	pg_read_transport(skb, egress, network + sizeof(ip), facts, packet);
 }
 
-/* What follows the IP header, of a packet in a hook of a cgroup; -1: that cannot be told. */
-static __always_inline int pg_ip_protocol(struct __sk_buff *skb)
+/* What follows the IP header, which is at the offset; -1: that cannot be told. */
+static __always_inline int pg_ip_protocol(struct __sk_buff *skb, __u32 network)
 {
 	__u32 words[3] = {};
 
-	if (pg_load(skb, 0, words, 3) < 0)
+	if (pg_load(skb, network, words, 3) < 0)
 		return -1;
 	if (skb->protocol == bpf_htons(PG_ETH_P_IP))
 		return bpf_ntohl(words[2]) >> 16 & 0xff;

@@ -107,16 +107,32 @@ static __always_inline int pg_dns_wait(struct __sk_buff *skb, const struct pg_vi
 	return PG_HOOK_DENY;
 }
 
-/* A datagram that is not to lo was let out: its answers are told by the flow. */
-static __always_inline void pg_record_datagram(struct __sk_buff *skb, const struct pg_view *view,
-					       const struct pg_facts *facts, struct pg_flow *flow,
-					       enum pg_reason reason, struct pg_counters *counters)
+static __always_inline void pg_remember(struct __sk_buff *skb, const struct pg_view *view,
+					enum pg_reason reason)
 {
-	if (!(facts->bits & PG_FACT_INBOUND) &&
-	    !pg_flow_record_outbound(view, facts, flow, counters))
-		return;
 	pg_sent_remember(skb, view->header->env_id, view->header->epoch, view->generation,
 			 pg_sent_where(view, reason, 0));
+}
+
+/*
+ * A packet that is not to lo was let out. The answers to a datagram are told by its flow; where
+ * there is no room for one, nothing that comes in is taken for more than an answer for longer than
+ * the datagram is remembered.
+ */
+static __always_inline void pg_record_egress(struct __sk_buff *skb, const struct pg_view *view,
+					     const struct pg_facts *facts, struct pg_flow *flow,
+					     enum pg_reason reason, struct pg_counters *counters)
+{
+	if (facts->defect) {
+		if (reason == PG_REASON_PUBLIC)
+			pg_flow_record_hidden(view, facts, counters);
+		return;
+	}
+	if (facts->protocol == IPPROTO_UDP && !(facts->bits & PG_FACT_INBOUND))
+		pg_flow_record_outbound(view, facts, flow, counters);
+	if (facts->protocol == IPPROTO_UDP ||
+	    (facts->protocol == IPPROTO_TCP && pg_sent_is_worth(skb->sk)))
+		pg_remember(skb, view, reason);
 }
 
 static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct pg_view *view,
@@ -146,10 +162,8 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 	if (reason == PG_REASON_LISTENER && facts.bits & PG_FACT_UNSERVED)
 		return pg_dns_wait(skb, view, &facts, counters);
 	if (pg_count(counters, PG_COUNT_PACKET, reason) == PG_ALLOW) {
-		if (flows && udp)
-			pg_record_datagram(skb, view, &facts, flow, reason, counters);
-		else if (flows && facts.defect && reason == PG_REASON_PUBLIC)
-			pg_flow_record_hidden(view, &facts, counters);
+		if (flows)
+			pg_record_egress(skb, view, &facts, flow, reason, counters);
 		return PG_HOOK_ALLOW;
 	}
 	pg_report_denied(view, &facts, PG_COUNT_PACKET, reason, counters);
@@ -160,13 +174,12 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 	return PG_HOOK_DENY;
 }
 
-/* The reason for which a datagram of the same tuple has passed the hook a while ago. where: of
+/* The reason for which a packet of the same tuple has passed the hook a while ago. where: of
  * pg_sent_find(). */
-static __always_inline int pg_find_datagram(struct __sk_buff *skb, const struct pg_view *view,
-					    __u64 where)
+static __always_inline int pg_find_sent(struct __sk_buff *skb, const struct pg_view *view,
+					__u64 where)
 {
-	if (!view->valid || skb->ifindex == PG_IFINDEX_LOOPBACK ||
-	    pg_ip_protocol(skb) != IPPROTO_UDP)
+	if (!view->valid || skb->ifindex == PG_IFINDEX_LOOPBACK)
 		return PG_SENT_UNKNOWN;
 	return pg_sent_find(skb, view->header->env_id, view->header->epoch, view->generation,
 			    where);
@@ -180,7 +193,7 @@ int pg_egress(struct __sk_buff *skb)
 	int known;
 
 	pg_view_read(&view, bpf_get_local_storage(&pg_headers, 0));
-	known = pg_find_datagram(skb, &view, 0);
+	known = pg_find_sent(skb, &view, 0);
 	if (known == PG_SENT_UNKNOWN)
 		return pg_judge_egress(skb, &view, counters);
 	pg_count(counters, PG_COUNT_PACKET, known);
@@ -208,8 +221,8 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 		return PG_HOOK_DENY;
 	}
 	/* An answer to what the socket has just sent is one whose flow is known. */
-	if (skb->ifindex != PG_IFINDEX_LOOPBACK && pg_ip_protocol(skb) != IPPROTO_TCP &&
-	    pg_find_datagram(skb, view, PG_SENT_IN) == PG_SENT_UNKNOWN) {
+	if (skb->ifindex != PG_IFINDEX_LOOPBACK && pg_ip_protocol(skb, 0) != IPPROTO_TCP &&
+	    pg_find_sent(skb, view, PG_SENT_IN) == PG_SENT_UNKNOWN) {
 		pg_read_packet(skb, false, 0, &facts, &packet);
 		if (facts.protocol == IPPROTO_UDP && !facts.defect)
 			pg_see_datagram(skb, view, &facts, counters);
@@ -443,9 +456,9 @@ int pg_setsockopt(struct bpf_sockopt *ctx)
 	return PG_HOOK_ALLOW;
 }
 
-/* What comes out of a veth; see abi/link.h. */
-SEC("tc")
-int pg_link_from(struct __sk_buff *skb)
+/* Whatever has come out of a veth. A function of its own, so that its part of the stack is not
+ * taken while pg_link_knows() is asked. */
+__noinline int pg_link_judge_any(struct __sk_buff *skb)
 {
 	struct pg_link_run *run = pg_link_begin();
 	__u32 ifindex = skb->ifindex;
@@ -453,8 +466,6 @@ int pg_link_from(struct __sk_buff *skb)
 	struct pg_view view;
 	__u64 env_id;
 
-	if (pg_link_knows(skb))
-		return PG_TC_NEXT;
 	if (!run)
 		return PG_TC_DROP;
 	pg_link_take(skb, pg_link_sender(skb), run);
@@ -464,6 +475,13 @@ int pg_link_from(struct __sk_buff *skb)
 	env_id = link->header.env_id;
 	pg_view_read(&view, &link->header);
 	return pg_link_judge(skb, run, link, bpf_map_lookup_elem(&pg_link_tables, &env_id), &view);
+}
+
+/* What comes out of a veth; see abi/link.h. */
+SEC("tc")
+int pg_link_from(struct __sk_buff *skb)
+{
+	return pg_link_knows(skb) ? PG_TC_NEXT : pg_link_judge_any(skb);
 }
 
 /* What goes in. */
@@ -483,7 +501,8 @@ int pg_link_to(struct __sk_buff *skb)
 	if (!table)
 		return PG_TC_NEXT;
 	pg_view_read(&view, &link->header);
-	pg_link_see(skb, &view, table);
+	if (!pg_link_see_segment(skb, &view, table))
+		pg_link_see(skb, &view, table);
 	return PG_TC_NEXT;
 }
 

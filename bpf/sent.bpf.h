@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The last datagram that a UDP socket sent, as it was judged (struct pg_sent): the next one of the
- * same tuple needs no other lookup for a while. Threads may share the socket: a record is written
- * under the mark's lock, and its version is odd meanwhile.
+ * The last packet that a UDP or TCP socket sent, as it was judged (struct pg_sent): the next one of
+ * the same tuple needs no other lookup for a while. Threads may share the socket: a record is
+ * written under the mark's lock, and its version is odd meanwhile.
  *
  * The functions that take a packet are global ones, which the verifier looks at once and not for
  * each way that leads to them. They take numbers only (before Linux 5.12), so they read the headers
- * by themselves, and no others than those of a plain datagram.
+ * by themselves, and no others than those of a plain packet.
  */
 #pragma once
 
@@ -19,15 +19,55 @@
 #define PG_SENT_LASTS	  100
 #define PG_SENT_SECOND_NS 1000000000ULL
 
-/* There is no record of the datagram that is asked for. */
+/* Segments after which a record is worth while for a connection: its mark costs as much as some of
+ * them. */
+#define PG_SENT_SEGMENTS 16
+
+/* There is no record of the packet that is asked for. */
 #define PG_SENT_UNKNOWN (-1)
 
-/* The mark of a UDP socket, or NULL. */
-static __always_inline struct pg_mark *pg_datagram_mark(struct bpf_sock *sk)
+/* The mark of a UDP or TCP socket that has a record in it, or NULL. */
+static __always_inline struct pg_mark *pg_sent_mark(struct bpf_sock *sk)
 {
 	struct pg_mark *mark = sk ? bpf_sk_storage_get(&pg_marks, sk, NULL, 0) : NULL;
 
-	return mark && mark->kind == PG_MARK_DATAGRAM ? mark : NULL;
+	return mark && (mark->kind == PG_MARK_DATAGRAM || mark->kind == PG_MARK_STREAM ||
+			mark->kind == PG_MARK_ACCEPTED)
+		       ? mark
+		       : NULL;
+}
+
+static __always_inline __u8 pg_sent_protocol(const struct pg_mark *mark)
+{
+	return mark->kind == PG_MARK_DATAGRAM ? IPPROTO_UDP : IPPROTO_TCP;
+}
+
+/* Whether it is that of a connection which a record is worth while for. */
+static __always_inline bool pg_sent_is_worth(struct bpf_sock *sk)
+{
+	struct bpf_tcp_sock *tcp;
+
+	if (!sk)
+		return false;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk || sk->state != PG_TCP_ESTABLISHED)
+		return false;
+	tcp = bpf_tcp_sock(sk);
+	return tcp && tcp->segs_out >= PG_SENT_SEGMENTS;
+}
+
+/* The mark of a socket that has or gets a record. */
+static __always_inline struct pg_mark *pg_sent_make_mark(struct bpf_sock *sk)
+{
+	struct pg_mark *mark = pg_sent_mark(sk);
+
+	if (mark || !pg_sent_is_worth(sk))
+		return mark;
+	sk = bpf_sk_fullsock(sk);
+	mark = sk ? bpf_sk_storage_get(&pg_marks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE) : NULL;
+	if (mark)
+		mark->kind = PG_MARK_STREAM;
+	return mark;
 }
 
 static __always_inline __u32 pg_sent_ends(const struct pg_facts *facts)
@@ -74,10 +114,10 @@ static __always_inline void pg_sent_ports(struct pg_facts *facts, bool in, pg_wo
 	facts->remote_port = in ? port[0] : port[1];
 }
 
-/* Fills addresses and ports, if it is a datagram without options, extensions and fragments. An IPv6
- * header with an IPv4 address is none: it is judged by its form. */
-static __always_inline bool pg_sent_read_packet(struct __sk_buff *skb, __u32 network, bool in,
-						struct pg_facts *facts)
+/* Fills addresses and ports, if it is of the protocol, without options, extensions and fragments.
+ * An IPv6 header with an IPv4 address is none: it is judged by its form. */
+static __always_inline bool pg_sent_read_plain(struct __sk_buff *skb, __u32 network, bool in,
+					       __u8 protocol, struct pg_facts *facts)
 {
 	struct pg_addr *from = in ? &facts->remote : &facts->local;
 	struct pg_addr *to = in ? &facts->local : &facts->remote;
@@ -86,7 +126,7 @@ static __always_inline bool pg_sent_read_packet(struct __sk_buff *skb, __u32 net
 	if (skb->protocol == bpf_htons(PG_ETH_P_IP)) {
 		if (pg_load(skb, network, words, 6) < 0 || bpf_ntohl(words[0]) >> 24 != 0x45 ||
 		    bpf_ntohl(words[1]) & PG_IP_MORE_OR_OFFSET ||
-		    (bpf_ntohl(words[2]) >> 16 & 0xff) != IPPROTO_UDP)
+		    (bpf_ntohl(words[2]) >> 16 & 0xff) != protocol)
 			return false;
 		pg_addr_set_v4(from, words[3]);
 		pg_addr_set_v4(to, words[4]);
@@ -94,7 +134,7 @@ static __always_inline bool pg_sent_read_packet(struct __sk_buff *skb, __u32 net
 		return true;
 	}
 	if (skb->protocol != bpf_htons(PG_ETH_P_IPV6) || pg_load(skb, network, words, 11) < 0 ||
-	    bpf_ntohl(words[0]) >> 28 != 6 || (bpf_ntohl(words[1]) >> 8 & 0xff) != IPPROTO_UDP)
+	    bpf_ntohl(words[0]) >> 28 != 6 || (bpf_ntohl(words[1]) >> 8 & 0xff) != protocol)
 		return false;
 	__builtin_memcpy(from, &words[2], sizeof(*from));
 	__builtin_memcpy(to, &words[6], sizeof(*to));
@@ -102,14 +142,15 @@ static __always_inline bool pg_sent_read_packet(struct __sk_buff *skb, __u32 net
 	return !pg_addr_is_v4(&facts->remote) && !pg_addr_is_v4(&facts->local);
 }
 
-static __always_inline bool pg_sent_read_datagram(struct __sk_buff *skb, __u64 where,
-						  struct pg_facts *facts)
+static __always_inline bool pg_sent_read_packet(struct __sk_buff *skb, __u64 where,
+						const struct pg_mark *mark, struct pg_facts *facts)
 {
 	const bool in = where & PG_SENT_IN;
+	const __u8 protocol = pg_sent_protocol(mark);
 
 	if (!(where & PG_SENT_LINK))
-		return pg_sent_read_packet(skb, 0, in, facts);
-	return !skb->vlan_present && pg_sent_read_packet(skb, PG_LINK_NETWORK, in, facts);
+		return pg_sent_read_plain(skb, 0, in, protocol, facts);
+	return !skb->vlan_present && pg_sent_read_plain(skb, PG_LINK_NETWORK, in, protocol, facts);
 }
 
 /* 0 if the tuple is the record's, but for the local address. */
@@ -159,10 +200,10 @@ static __always_inline int pg_sent_read(struct pg_mark *mark, __u64 env_id, __u6
 __noinline int pg_sent_find(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
 			    __u64 where)
 {
-	struct pg_mark *mark = pg_datagram_mark(skb->sk);
+	struct pg_mark *mark = pg_sent_mark(skb->sk);
 	struct pg_facts facts = {};
 
-	if (!mark || !pg_sent_read_datagram(skb, where, &facts))
+	if (!mark || !pg_sent_read_packet(skb, where, mark, &facts))
 		return PG_SENT_UNKNOWN;
 	return pg_sent_read(mark, env_id, epoch, generation, &facts, false, where & PG_SENT_LINK);
 }
@@ -188,6 +229,7 @@ static __always_inline bool pg_sent_lasts(enum pg_reason reason, __u32 slot,
 	switch (reason) {
 	case PG_REASON_PUBLIC:
 	case PG_REASON_INBOUND:
+	case PG_REASON_ACCEPTED: /* as long as the socket has its mark, and the record in it */
 	case PG_REASON_ENTRY:
 		return true;
 	case PG_REASON_LEARNED:
@@ -215,15 +257,15 @@ static __always_inline __u64 pg_sent_where(const struct pg_view *view, enum pg_r
 __noinline int pg_sent_remember(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
 				__u64 where)
 {
-	struct pg_mark *mark = pg_datagram_mark(skb->sk);
 	const __u64 until = bpf_jiffies64() + PG_SENT_LASTS;
 	const __u32 reason = where >> PG_SENT_REASON & 0xff, link = where;
+	struct pg_mark *mark = link ? pg_sent_mark(skb->sk) : pg_sent_make_mark(skb->sk);
 	struct pg_facts facts = {};
 	struct pg_sent *sent;
 	__u64 difference;
 	__u32 ends;
 
-	if (!mark || !pg_sent_read_datagram(skb, where, &facts) ||
+	if (!mark || !pg_sent_read_packet(skb, where, mark, &facts) ||
 	    !pg_sent_lasts(reason, where >> PG_SENT_LEARNED, &facts.remote))
 		return 0;
 	ends = pg_sent_ends(&facts);

@@ -65,7 +65,7 @@ static __always_inline int pg_was_sent_to(struct bpf_sock_addr *ctx, const struc
 
 	if (facts->protocol != IPPROTO_UDP || !sk || !sk->src_port)
 		return PG_SENT_UNKNOWN;
-	mark = pg_datagram_mark(sk);
+	mark = pg_sent_mark(sk);
 	if (!mark)
 		return PG_SENT_UNKNOWN;
 	facts->local_port = bpf_htons(sk->src_port);

@@ -83,14 +83,15 @@ enum pg_mark_kind {
 	PG_MARK_LISTENER = 2, /* listens for .owner */
 	PG_MARK_RAW = 3,      /* a raw socket that an application made */
 	PG_MARK_DATAGRAM = 4, /* a UDP socket */
+	PG_MARK_STREAM = 6,   /* a TCP socket that has connected and sent a lot */
 	PG_MARK_AGENT = 5,    /* one of Phasegate's own, in a namespace of .owner's; only user space
 			       * sets it */
 };
 
 /*
- * The last datagram of a UDP socket that was let out and whose flow is recorded: until .until those
- * of the same tuple are not judged again. A write of a state ends it, by the generation; and what
- * else has changed since is heeded within a second.
+ * The last packet of a UDP or TCP socket that was let out and, of UDP, whose flow is recorded:
+ * until .until those of the same tuple are not judged again. A write of a state ends it, by the
+ * generation; and what else has changed since is heeded within a second.
  */
 struct pg_sent {
 	__u64 env_id;
@@ -101,7 +102,7 @@ struct pg_sent {
 	__u32 generation; /* of the state, low bits */
 	__u32 link;	  /* ifindex of the host end whose guard has let it out too; 0: none */
 	__u32 reason;	  /* enum pg_reason */
-	__u32 ends;	  /* of the last datagram, this or a later one: a part of its tuple */
+	__u32 ends;	  /* of the last packet, this or a later one: a part of its tuple */
 	__u32 version;	  /* odd while a write is under way */
 };
 PG_ASSERT_SIZE(struct pg_sent, 80);
@@ -110,10 +111,11 @@ struct pg_mark {
 	__u32 kind; /* enum pg_mark_kind */
 	__be16 remote_port;
 	__u16 confirmed; /* of ACCEPTED: 1: the guard of a veth saw it being opened from outside */
-	__u64 owner;	 /* env_id, or where members are apart cgroup_id; 0: not known */
-	__u64 netns;	 /* cookie of RAW and DATAGRAM */
+	/* First, so that it is in as few cache lines as can be. */
+	struct pg_sent sent; /* of DATAGRAM, STREAM, ACCEPTED */
+	__u64 owner;	     /* env_id, or where members are apart cgroup_id; 0: not known */
+	__u64 netns;	     /* cookie of RAW and DATAGRAM */
 	struct pg_addr remote;
-	struct pg_sent sent;	   /* of DATAGRAM */
 	struct bpf_spin_lock lock; /* of .sent, but for .sent.ends */
 	__u32 reserved;
 };

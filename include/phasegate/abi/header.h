@@ -63,11 +63,11 @@ struct pg_header {
 	__u8 reserved0[6];
 	__u64 env_id;	 /* of the Environment: the cgroup id of its first member */
 	__u64 cgroup_id; /* of this member */
-	struct pg_phase_slot slots[PG_BANK_COUNT][PG_PHASE_COUNT];
-	struct pg_endpoint listener[2]; /* of DNS, both on loopback: IPv4, IPv6 */
 	/* Another one for each Environment that is made, whose env_id and generations may be those
 	 * of an earlier one of the same cgroup, and with each change of its headers. */
 	__u64 epoch;
+	struct pg_phase_slot slots[PG_BANK_COUNT][PG_PHASE_COUNT];
+	struct pg_endpoint listener[2]; /* of DNS, both on loopback: IPv4, IPv6 */
 	__u64 reserved1;
 };
 PG_ASSERT_SIZE(struct pg_header, 200);
