@@ -15,7 +15,7 @@ import time
 import openapi
 from agentcase import AgentTest
 from daemon import directory_of
-from harness import main
+from harness import main, patient
 from phasegate import NO_NETWORK, started
 
 GROUP = next(g for g in grp.getgrall() if g.gr_gid not in (0, 65534) and not g.gr_mem)
@@ -35,8 +35,11 @@ CLIENT = textwrap.dedent("""
                                 f"Connection: close\\r\\nContent-Length: {len(body)}\\r\\n\\r\\n"
                                 f"{body}").encode())
             reply = b""
-            while part := connection.recv(65536):
-                reply += part
+            try:
+                while part := connection.recv(65536):
+                    reply += part
+            except ConnectionResetError:
+                pass  # refused before all of it was read
         head, _, text = reply.partition(b"\\r\\n\\r\\n")
         print(json.dumps([int(head.split()[1]), json.loads(text.splitlines()[0])]), flush=True)
 """)
@@ -257,7 +260,7 @@ class Access(AgentTest):
         self.assertEqual(process.stdout.readline(), b"ready\n")
         began = time.monotonic()
         self.assertEqual(self.daemon.call("GET", "/v1/environments").status, 200)
-        self.assertLess(time.monotonic() - began, 5)
+        self.assertLess(time.monotonic() - began, patient(5))
         process.stdin.close()
         process.stdout.close()
         process.wait()

@@ -4,19 +4,16 @@
 
 PHASEGATE_MANY: how many a round (128 for a release); without it fewer, for a busy machine."""
 
-import glob
 import json
 import os
 import resource
-import subprocess
-import sys
 import time
 
-import cgroups
 from agentcase import AgentTest
-from daemon import PINS, UnixConnection, read_reply
+from daemon import UnixConnection, read_reply
 from harness import main
 from lab import A4, B4
+from left import descriptors, left, settle
 from phasegate import NO_NETWORK, PUBLIC, allowlist
 
 COUNT = 128
@@ -24,7 +21,6 @@ ROUNDS, ROUND_COUNT = 10, int(os.environ.get("PHASEGATE_MANY", "16"))
 # Events are kept, 16,384 of them, each in its place: those of a round are one for each change.
 EVENTS_EACH, EVENT_SIZE = 6, 576
 GROWTH_MAX = 1 << 20
-SETTLED_MAX = 30
 # What is made once and kept, whatever the number of Environments.
 KEPT_MAX = 8
 POLICY = {"network_policy": PUBLIC, "run_network_policy": allowlist(A4, B4, "10.0.0.0/8"),
@@ -37,13 +33,17 @@ class Many(AgentTest):
         self.connection = UnixConnection(self.daemon.socket)
         self.addCleanup(self.connection.close)
         self.times = {}
-        self.at_first = self.left()
+        self.prefix = f"pgt-many-{os.getpid()}-"
+        self.at_first = left(self.daemon, self.prefix)
 
     def timed(self, kind, method, target, body=None):
         text = json.dumps(body) if body is not None else None
-        began = time.perf_counter()
-        self.connection.request(method, target, text)
-        reply = read_reply(self.connection, method, target)
+        while True:
+            began = time.perf_counter()
+            self.connection.request(method, target, text)
+            reply = read_reply(self.connection, method, target)
+            if reply.code != "busy":
+                break
         self.times.setdefault(kind, []).append(time.perf_counter() - began)
         self.assertLess(reply.status, 300, reply)
         return reply
@@ -51,44 +51,6 @@ class Many(AgentTest):
     def resident(self):
         with open(f"/proc/{self.daemon.process.pid}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
-
-    def descriptors(self):
-        return len(os.listdir(f"/proc/{self.daemon.process.pid}/fd"))
-
-    def left(self):
-        """What Environments have in the kernel and in the file system, all in all."""
-        with open(self.daemon.config, encoding="utf-8") as file:
-            parent = cgroups.path_of("/" + json.load(file)["cgroup_parent"])
-        left = {"cgroups": os.listdir(parent) if os.path.exists(parent) else []}
-        left["cgroups"] = [name for name in left["cgroups"] if not name.startswith("cgroup.")
-                           and os.path.isdir(os.path.join(parent, name))]
-        for kind, root in (("records", "/run/phasegate"), ("pins", PINS)):
-            left[kind] = [name for name in (os.listdir(root) if os.path.isdir(root) else [])
-                          if name.startswith(f"pgt-many-{os.getpid()}-")]
-        for path in sorted(glob.glob(f"{self.daemon.pins}/+maps-*/*")):
-            shown = self.bpftool("map", "show", "pinned", path)
-            # Of a plain array all elements are there at all times.
-            if shown["type"] in ("hash", "array_of_maps"):
-                elements = [e for e in self.bpftool("map", "dump", "pinned", path)
-                            if "error" not in e]
-                if shown["type"] == "array_of_maps":
-                    elements = [e for e in elements if not self.is_placeholder(e)]
-                left[os.path.basename(path)] = len(elements)
-        return left
-
-    def is_placeholder(self, element):
-        """Whether nothing uses the slot: where one was emptied together with others, a map without
-        an address stays, of one place. How many slots ever were in use at once is up to chance."""
-        inner = int.from_bytes(bytes(int(byte, 16) for byte in element["value"]), sys.byteorder)
-        return self.bpftool("map", "show", "id", str(inner))["max_entries"] == 1
-
-    @staticmethod
-    def bpftool(*words):
-        done = subprocess.run(["bpftool", "-j", *words], capture_output=True, text=True,
-                              timeout=60, check=False)
-        if done.returncode:
-            raise AssertionError(done.stdout + done.stderr)
-        return json.loads(done.stdout)
 
     def round(self, count):
         names = [self.name("many") for _ in range(count)]
@@ -105,19 +67,11 @@ class Many(AgentTest):
             self.timed("destroy", "DELETE", f"/v1/environments/{name}")
             self.daemon.names.discard(name)
 
-    def settle(self, descriptors):
-        """Until nothing is left that was not there at first, and no more descriptors than that are
-        open: slots are emptied together, some time after their Environments have gone."""
-        deadline = time.monotonic() + SETTLED_MAX
-        while time.monotonic() < deadline:
-            if self.left() == self.at_first and self.descriptors() <= descriptors:
-                return
-            time.sleep(0.1)
-        self.assertEqual(self.left(), self.at_first)
-        self.assertLessEqual(self.descriptors(), descriptors)
+    def settle(self, most):
+        settle(self, self.daemon, self.prefix, self.at_first, most)
 
     def test_rounds(self):
-        descriptors = self.descriptors()
+        open_at_first = descriptors(self.daemon)
         self.round(COUNT)
         print(f"load {os.getloadavg()[0]:.1f}")
         for kind, times in self.times.items():
@@ -126,13 +80,13 @@ class Many(AgentTest):
             print(f"{kind}: p50 {p50 * 1e3:.3f} ms, p99 {p99 * 1e3:.3f} ms, worst"
                   f" {times[-1] * 1e3:.3f} ms of {len(times)}", flush=True)
         # What the first round has needed is enough for the others.
-        self.settle(descriptors + KEPT_MAX)
-        print(f"descriptors: {descriptors} at first, {self.descriptors()} now", flush=True)
-        descriptors = self.descriptors()
+        self.settle(open_at_first + KEPT_MAX)
+        open_now = descriptors(self.daemon)
+        print(f"descriptors: {open_at_first} at first, {open_now} now", flush=True)
         memory = self.resident()
         print(f"left in the kernel and in the file system: {self.at_first}", flush=True)
         one = self.create(POLICY)
-        there = self.left()
+        there = left(self.daemon, self.prefix)
         # Only the allowlist needs a set.
         self.assertEqual((len(there["cgroups"]), there["pg_sets"]), (1, 1), there)
         self.daemon.destroy(one["name"])
@@ -147,7 +101,7 @@ class Many(AgentTest):
             sanitized = "libasan" in file.read()
         if not sanitized:
             self.assertLess(growth - events, GROWTH_MAX)
-        self.settle(descriptors)
+        self.settle(open_now)
         self.assertEqual([self.at_first[kind] for kind in ("cgroups", "records", "pins")],
                          [[], [], []])
 

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 import cgroups
 from agentcase import AgentTest
@@ -163,23 +164,43 @@ class OlderSockets(AgentTest):
         self.assertEqual((made["connections"]["closed"], made["connections"]["kept"]), (0, 4))
         self.assertIsNone(self.create({}, name=self.name("new"))["connections"])
 
+    def ask(self, ends, said):
+        """Sends to each; returns the sockets that wait for the answers."""
+        askers = []
+        for number, (_, address, family) in enumerate(ends):
+            asker = self.lab.server.call(
+                lambda kind=family: socket.socket(kind, socket.SOCK_DGRAM))
+            self.addCleanup(asker.close)
+            asker.settimeout(5)
+            asker.sendto(said.encode(), (address, 6300 + number))
+            askers.append(asker)
+        return askers
+
     def test_servers(self):
-        """They stay reachable."""
+        """What comes to them may be the answer to what they have sent before, so for three minutes
+        they answer nobody who is not allowed; then they do."""
         ends = (("AF_INET", CLIENT4, socket.AF_INET), ("AF_INET6", CLIENT6, socket.AF_INET6),
                 ("AF_INET6", CLIENT4, socket.AF_INET))
         for number, (family, _, _) in enumerate(ends):
-            self.tell("serve", family, str(6300 + number), "2")
-        for when in ("before", "after"):
-            for number, (_, address, family) in enumerate(ends):
-                asker = self.lab.server.call(
-                    lambda kind=family: socket.socket(kind, socket.SOCK_DGRAM))
-                with asker:
-                    asker.settimeout(5)
-                    asker.sendto(when.encode(), (address, 6300 + number))
-                    self.assertEqual(asker.recv(100), when.encode())
-            if when == "before":
-                reply = self.attach()
-                self.assertEqual(reply.status, 201, reply)
+            self.tell("serve", family, str(6300 + number), "3")
+        for asker in self.ask(ends, "before"):
+            self.assertEqual(asker.recv(100), b"before")
+        made = self.attach()
+        self.assertEqual(made.status, 201, made)
+        askers = self.ask(ends, "barred")
+        deadline = time.monotonic() + 10
+        while self.daemon.show(made["name"])["counters"]["flows_refused"] < len(ends):
+            self.assertLess(time.monotonic(), deadline, "flows are not refused")
+        maps, = (name for name in os.listdir(self.daemon.pins) if name.startswith("+maps-"))
+        identity = made["members"][0]["id"].to_bytes(8, sys.byteorder)
+        subprocess.run(["bpftool", "map", "update", "pinned",
+                        f"{self.daemon.pins}/{maps}/pg_flow_bars",
+                        "key", *map(str, identity), "value", *["0"] * 8], check=True)
+        for asker in self.ask(ends, "later"):
+            self.assertEqual(asker.recv(100), b"later")
+        for asker in askers:
+            asker.setblocking(False)
+            self.assertRaises(BlockingIOError, asker.recv, 100)
 
     def test_of_a_process(self):
         self.tell("make")

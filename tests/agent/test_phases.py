@@ -53,7 +53,7 @@ class Phases(AgentTest):
     def test_survivors_are_killed_before_the_phase_is_wider(self):
         made = self.create(POLICY)
         self.daemon.phase(made["name"], "run")
-        process, mark = self.flood(directory_of(made), A4, D4)
+        process, mark = self.flood(directory_of(made), D4, A4)
         self.assertArrives(mark)
         self.capture.drain()
         reply = self.daemon.phase(made["name"], "setup")
@@ -67,7 +67,7 @@ class Phases(AgentTest):
     def test_survivors_by_way_of_a_narrower_phase(self):
         made = self.create(POLICY)
         self.daemon.phase(made["name"], "run")
-        process, mark = self.flood(directory_of(made), A4, D4)
+        process, mark = self.flood(directory_of(made), D4, A4)
         self.assertArrives(mark)
         reply = self.daemon.phase(made["name"], "verifier")
         self.assertFalse(reply["widened"])
@@ -106,7 +106,7 @@ class Phases(AgentTest):
     def test_freeze(self):
         made = self.create(POLICY)
         self.daemon.phase(made["name"], "run")
-        process, mark = self.flood(directory_of(made), A4, D4)
+        process, mark = self.flood(directory_of(made), D4, A4)
         self.assertArrives(mark)
         self.capture.drain()
         reply = self.daemon.phase(made["name"], "setup", survivors="freeze")

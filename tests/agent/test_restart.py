@@ -173,6 +173,12 @@ class Options(AgentTest):
         done = self.run_daemon("--config", self.daemon.config, "--check")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("can enforce", done.stdout)
+        # As where the kernel has not the modules of the veth guard.
+        done = subprocess.run(["setpriv", "--bounding-set=-net_admin", DAEMON, "--config",
+                               self.daemon.config, "--check"], capture_output=True, text=True,
+                              timeout=60, check=False)
+        self.assertRegex(done.stderr, "warning: veth-guard: filters of traffic control cannot be"
+                                      " attached: .+; ")
 
     def test_sample(self):
         sample = os.path.join(os.path.dirname(__file__), "../../etc/phasegated.conf")

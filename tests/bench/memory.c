@@ -22,7 +22,7 @@
 /* Of what is freed by now, the last is given back by workers after an RCU period: until nothing
  * more is, for so many periods, but not for ever. */
 #define SETTLED_PERIODS 8
-#define PERIODS_MAX	400
+#define PERIODS_MAX	50
 
 static uint64_t memlock_of(uint32_t map_id)
 {
@@ -80,10 +80,21 @@ static double slab_and_percpu(void)
 	return (meminfo("Slab") + meminfo("Percpu")) * 1024;
 }
 
+/* Directories and inodes that nobody uses are no more than remembered, such as those of /proc. */
+static void drop_unused(void)
+{
+	pg_autofclose FILE *file = fopen("/proc/sys/vm/drop_caches", "we");
+
+	if (file)
+		fputs("2", file);
+}
+
 static void settle(void)
 {
-	double least = slab_and_percpu();
+	double least;
 
+	drop_unused();
+	least = slab_and_percpu();
 	for (unsigned int periods = 0, settled = 0;
 	     settled < SETTLED_PERIODS && periods < PERIODS_MAX; periods++) {
 		double now;
@@ -104,26 +115,28 @@ static void add_part(struct memory_parts *parts, const char *name, double octets
 	snprintf(part->name, sizeof(part->name), "%s", name);
 	part->octets = octets;
 	parts->count++;
+	parts->octets += octets;
 }
 
-/* Without /proc/slabinfo there is no telling which. */
+/* Objects in use; pages that are half full depend on what was there before. */
 static void read_slabs(struct memory_parts *parts)
 {
 	pg_autofclose FILE *file = fopen("/proc/slabinfo", "re");
-	const double page = (double)sysconf(_SC_PAGESIZE);
 	char line[512], name[32];
-	unsigned int pages, slabs;
+	uint64_t objects, size;
 
 	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "%31s %*u %*u %*u %*u %u : tunables %*u %*u %*u : slabdata %*u %u",
-			   name, &pages, &slabs) == 3)
-			add_part(parts, name, page * pages * slabs);
+		if (sscanf(line, "%31s %" SCNu64 " %*u %" SCNu64, name, &objects, &size) == 3)
+			add_part(parts, name, (double)(objects * size));
 }
 
-void memory_read(struct memory_parts *ret)
+bool memory_read(struct memory_parts *ret)
 {
 	settle();
-	*ret = (struct memory_parts){.octets = slab_and_percpu()};
+	*ret = (struct memory_parts){0};
 	read_slabs(ret);
+	if (!ret->count)
+		return false;
 	add_part(ret, "memory of the CPUs", meminfo("Percpu") * 1024);
+	return true;
 }

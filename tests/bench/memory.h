@@ -2,6 +2,7 @@
 /* Kernel memory: of address sets, as the kernel accounts for maps, and of everything. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,5 +28,6 @@ struct memory_parts {
 	} parts[MEMORY_PARTS];
 	size_t count;
 };
-/* Waits until what has been freed is given back. */
-void memory_read(struct memory_parts *ret);
+/* After directory entries and inodes that nobody uses are dropped, and what has been freed is given
+ * back. false: there is no /proc/slabinfo. */
+bool memory_read(struct memory_parts *ret);

@@ -132,7 +132,9 @@ def render(results):
     targets.crowds()
     if not targets.lines:
         return ""
-    text = "## Against the targets\n\n| measure | target | measured | |\n|---|---|---|---|\n"
+    text = "## Against the targets\n\nMedians are judged. The range of a quotient is that of the " \
+        "quartiles that it is made of: lower over upper to upper over lower.\n\n" \
+        "| measure | target | measured | |\n|---|---|---|---|\n"
     for line in targets.lines:
         text += "| " + " | ".join(line) + " |\n"
     return text + "\n"

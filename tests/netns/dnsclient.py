@@ -18,7 +18,7 @@ import time
 import dnsmessage
 
 DNS_PORT, PORT = 53, 7000
-LIMIT_S = 5
+LIMIT_S = 15
 RCODES = {0: "NOERROR", 1: "FORMERR", 2: "SERVFAIL", 3: "NXDOMAIN", 4: "NOTIMP", 5: "REFUSED"}
 OPTION_EDE = 15
 _ids = itertools.count(random.randrange(1 << 16))

@@ -18,7 +18,7 @@ PYTHON = "/usr/bin/python3"
 DNSCLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "dnsclient.py")
 # A nameserver that nobody is: what the client asks is redirected, so any will do.
 NOBODY4, NOBODY6 = "203.0.113.53", "2001:db8:d::53"
-EXPIRY_LIMIT_S = 15
+EXPIRY_LIMIT_S = 30
 
 
 class Client(Run):

@@ -5,6 +5,7 @@ import ctypes
 import itertools
 import os
 import resource
+import signal
 import sys
 import unittest
 
@@ -16,8 +17,15 @@ from recorder import PORT, Capture, Recorder
 
 SKIPPED = 77
 EPERM_LIMIT_US = 50_000
+# More runnable tasks for each CPU than this make the machine a busy one.
+BUSY = 2
 PR_SET_CHILD_SUBREAPER = 36
 _numbers = itertools.count(1)
+
+
+def patient(limit):
+    """The limit of what takes time on a machine that is not busy, as long as it takes on this one."""
+    return limit * max(1, os.getloadavg()[0] / (BUSY * os.cpu_count()))
 
 
 def token(label="t"):
@@ -92,7 +100,7 @@ class NetTest(LabTest):
         result = vector(agent, address, port, token(label))
         about = f"{vector.__name__} {address} {port}: {result}"
         self.assertEqual(result["errno"], "EPERM", about)
-        self.assertLess(result["us"], EPERM_LIMIT_US, about)
+        self.assertLess(result["us"], patient(EPERM_LIMIT_US), about)
 
     def fence(self):
         """Sends unconfined datagrams on the same way as all else and waits for them: what was
@@ -121,6 +129,8 @@ class NetTest(LabTest):
 
 def main():
     """Runs the tests of the calling module; exit status 77 if all of them were skipped."""
+    # Whoever starts tests in the background may have had it ignored, which children inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # The recorder keeps the connections of killed clients: more than the usual soft limit.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

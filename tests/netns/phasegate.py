@@ -101,7 +101,7 @@ class Run:
             raise AssertionError(f"does not end: {self.stderr}") from None
         return self.process.returncode, output.decode(errors="replace")
 
-    def wait_stopped(self, limit=10):
+    def wait_stopped(self, limit=LIMIT):
         """Waits until the process has stopped itself (True) or ended (False)."""
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         try:

@@ -10,7 +10,7 @@
  *	send S TOKEN | recv S | recvfrom S (remembers the peer) | reply S TOKEN (to that peer)
  *	sendto S ADDR PORT TOKEN | fastopen S ADDR PORT TOKEN | sendmmsg S ADDR PORT TOKEN...
  *	option S fastopen|cork|device VALUE | query S NAME | echo S ADDR TOKEN [TYPE]
- *	flood TOKEN ADDR PORT... | leave TOKEN ADDR PORT... | print TEXT
+ *	flood TOKEN ADDR PORT... | leave TOKEN ADDR PORT... (to the last one seldom) | print TEXT
  *
  * ADDR "unspec" is a sockaddr of family AF_UNSPEC; "unspec:ADDR4" too, but with an IPv4 address in
  * it. A TOKEN may hold no blanks.
@@ -374,9 +374,12 @@ static void flood_once(const char *token, char **targets, int count)
 static void __attribute__((noreturn)) flood(char **args, int count)
 {
 	const struct timespec pause = {.tv_nsec = 1000 * 1000};
+	const int last = count > 4 ? 2 : 0;
 
-	for (;;) {
-		flood_once(args[1], args + 2, count - 2);
+	/* The last of several is the one that is allowed, to see that we are at it: were it sent to
+	 * as often as the others, nobody could read as fast as its packets come. */
+	for (unsigned int turn = 0;; turn++) {
+		flood_once(args[1], args + 2, count - 2 - (turn % 16 ? last : 0));
 		nanosleep(&pause, NULL);
 	}
 }

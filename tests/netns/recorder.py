@@ -137,7 +137,7 @@ class Recorder:
             return [a for a in self._order if token.encode() in a.payload
                     for _ in range(self._counts[a])]
 
-    def wait(self, token, limit=5):
+    def wait(self, token, limit=30):
         """The first arrival that holds token; None if it does not come within limit seconds."""
         deadline = time.monotonic() + limit
         looked_at = 0

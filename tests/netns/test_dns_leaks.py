@@ -284,7 +284,7 @@ class Leaks(LeakTest):
 
             def ask_from_outside():
                 made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-                made.settimeout(5)
+                made.settimeout(30)
                 made.bind((GATEWAY4, DNS_PORT))
                 made.sendto(b"hello", (CLIENT4, 8500))
                 return made

@@ -5,13 +5,13 @@ import time
 
 from dnslab import NOBODY4, DnsTest
 from dnsserver import a
-from harness import main, token
+from harness import main, patient, token
 from lab import A4, A6, B4, D4
 from phasegate import allowlist, policy
 from recorder import PORT
 
 WWW, OTHER = "www.example.com", "other.example.com"
-# What the kernel rounds and a busy machine takes.
+# What the kernel rounds, and what a machine takes.
 LATE_S = 3
 
 
@@ -36,7 +36,7 @@ class Lifetime(DnsTest):
             outcome = inside("attempt", A4)[A4]
             if time.monotonic() < asked + 2.9:
                 self.assertEqual(outcome, "ok", f"{time.monotonic() - learned:.2f} s")
-        self.assertLess(self.wait_refused(inside, A4, learned), 3 + LATE_S)
+        self.assertLess(self.wait_refused(inside, A4, learned), 3 + patient(LATE_S))
         self.learn(inside, WWW)
         self.assert_connects(inside, A4)
 
@@ -44,18 +44,21 @@ class Lifetime(DnsTest):
         self.server.rule(WWW, lambda name, kind, _: [a(name, A4, 1), a(name, B4, 60)]
                          if kind == "A" else [])
         inside = self.start(WWW)
-        learned = self.learn(inside, WWW)
+        asked = time.monotonic()
+        self.learn(inside, WWW)
         self.assert_connects(inside, A4, B4)
-        self.assertGreater(self.wait_refused(inside, A4, learned), 0.9)
+        self.assertGreater(self.wait_refused(inside, A4, asked), 0.9)
         self.assert_connects(inside, B4)
 
     def test_a_long_ttl_is_longer_than_the_floor(self):
         self.server.host(WWW, A4, ttl=3)
-        inside = self.start(WWW)
+        # Not by its name: an answer that the start has got would be some time old.
+        inside = self.start("*.example.com")
+        asked = time.monotonic()
         learned = self.learn(inside, WWW)
         passed = self.wait_refused(inside, A4, learned)
-        self.assertGreater(passed, 2.9)
-        self.assertLess(passed, 3 + LATE_S)
+        self.assertGreater(passed + learned - asked, 2.9)
+        self.assertLess(passed, 3 + patient(LATE_S))
 
     def test_asking_again_prolongs(self):
         self.server.host(WWW, A4, ttl=1)
@@ -104,19 +107,20 @@ class Lifetime(DnsTest):
     def test_two_names_of_one_address(self):
         """It is allowed as long as one of them says so."""
         self.server.host(WWW, A4, ttl=1)
-        self.server.host(OTHER, A4, ttl=4)
+        self.server.host(OTHER, A4, ttl=10)
         self.server.host("third.example.com", B4, ttl=1)
         started = []
         for order in ((WWW, OTHER), (OTHER, WWW)):
-            inside = self.start(WWW, OTHER, "third.example.com")
+            inside = self.start("*.example.com")
+            asked = time.monotonic()
             for name in (*order, "third.example.com"):
-                learned = self.learn(inside, name)
-            started.append((inside, learned))
-        for inside, learned in started:
-            self.wait_refused(inside, B4, learned)
+                self.learn(inside, name)
+            started.append((inside, asked))
+        for inside, asked in started:
+            self.wait_refused(inside, B4, asked)
             self.assert_connects(inside, A4)
-        for inside, learned in started:
-            self.assertGreater(self.wait_refused(inside, A4, learned), 3.5)
+        for inside, asked in started:
+            self.assertGreater(self.wait_refused(inside, A4, asked), 9.9)
 
     def test_expired_addresses_make_room(self):
         """More than twice as many as fit at once; the one that is in use stays."""

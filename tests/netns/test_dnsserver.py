@@ -25,7 +25,7 @@ class Server(LabTest):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         made = self.lab.client.call(lambda: socket.socket(family, kind))
         self.addCleanup(made.close)
-        made.settimeout(5)
+        made.settimeout(30)
         made.connect((address, 53))
         return made
 

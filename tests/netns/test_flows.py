@@ -43,7 +43,7 @@ if os.fork() == 0:
     peer = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     peer.bind(("vb", 0))
     peer.send(mac + b"\\x02" * 6 + b"\\x08\\x00" + head + udp)
-    receiver.settimeout(5)
+    receiver.settimeout(30)
     assert receiver.recv(100) == b"fake"
     os._exit(0)
 status = os.waitstatus_to_exitcode(os.wait()[1])
@@ -62,7 +62,7 @@ ASK = """
 import socket, sys
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
     asker.bind(("", 6100))
-    asker.settimeout(5)
+    asker.settimeout(30)
     asker.sendto(b"question", ({address!r}, {asked}))
     data, peer = asker.recvfrom(100)
     assert data == b"answer" and peer[1] == {answering}
@@ -106,7 +106,7 @@ class Flows(NetTest):
             for port in (ASKED, ANSWERING):
                 one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
                 one.bind((D4, port))
-                one.settimeout(5)
+                one.settimeout(30)
                 opened.append(one)
             return opened
 

@@ -19,7 +19,7 @@ class Inbound(NetTest):
         """A socket of the server's namespace, connected to the Environment."""
         def make():
             made = socket.socket(family, kind)
-            made.settimeout(5)
+            made.settimeout(30)
             made.connect(peer)
             return made
 

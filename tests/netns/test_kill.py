@@ -34,7 +34,7 @@ def left_behind():
     """Cgroups, pins and records of runs without an owner. Those of other tests may end while they
     are looked at, so what counts is what stays. What an agent keeps is not meant."""
     tops = (cgroups.path_of("/phasegate"), PINS, RECORDS)
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 20
     found = None
     while found != set() and time.monotonic() < deadline:
         now = {f"{top}/{name}" for top in tops if os.path.isdir(top) for name in os.listdir(top)

@@ -17,10 +17,11 @@ import steps
 from harness import main
 from keeper import PARENT, PINS, isolate
 from lab import A4, A6, B4, CLIENT4, D4
-from phasegate import NO_NETWORK, PUBLIC, Run, allowlist, policy
+from phasegate import NO_NETWORK, PROBE, PUBLIC, Agent, Run, allowlist, policy
 from test_adopt import WWW, AdoptTest
 
 OWN = "192.0.2.77"
+LATE = 7200
 TEXT = policy(setup=allowlist(A4), run=allowlist(B4), verifier=NO_NETWORK)
 
 
@@ -139,6 +140,68 @@ class Members(AdoptTest):
         sender.kill()
         self.assertEqual(sender.process.stdout.read(), b"")
         keeper("destroy", "release")
+
+    def own_addresses(self):
+        maps, = (name for name in os.listdir(PINS) if name.startswith("+maps-"))
+        dump = subprocess.run(["bpftool", "-j", "map", "dump", "pinned", f"{PINS}/{maps}/pg_own"],
+                              stdout=subprocess.PIPE, check=True).stdout
+        return [bytes(int(octet, 16) for octet in one["key"]) for one in json.loads(dump)]
+
+    def test_the_first_one(self):
+        """Who comes to an empty cgroup from the host's namespace may send at once, also while the
+        owner is busy; once somebody has come to another, the host's addresses are not its own."""
+        cgroup, = self.members("empty")
+        keeper = self.keeper()
+        self.create(keeper, cgroup, text=TEXT, options="a")
+        own = socket.inet_aton(CLIENT4)
+        keeper.process.send_signal(signal.SIGSTOP)
+        try:
+            client = self.client_in(cgroup)
+            self.assert_connects(client, A4)
+            self.assertEqual(self.reachable(client), {A4})
+            client.kill()
+        finally:
+            keeper.process.send_signal(signal.SIGCONT)
+        self.assertTrue(any(own in key for key in self.own_addresses()))
+        self.inside({"member": cgroup}, *self.in_namespace(OWN))
+        self.wait_for(lambda: not any(own in key for key in self.own_addresses()),
+                      about="the host's addresses stay its own")
+        keeper("destroy", "release")
+
+    def test_late_answer_to_an_earlier_one(self):
+        """What was sent by UDP before it was confined is not known, also if the socket is another
+        one by now; the answer does not open a way. Who comes to an empty cgroup has sent nothing.
+        """
+        cgroup, = self.members("running")
+        keeper = self.keeper()
+        far = self.lab.server.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        self.addCleanup(far.close)
+        far.settimeout(5)
+        far.bind((D4, LATE))
+        for earlier in (True, False):
+            with self.subTest(earlier=earlier):
+                if not earlier:
+                    self.create(keeper, cgroup, text=policy(setup=NO_NETWORK), options="a")
+                agent = Agent(self.lab, command=[
+                    "sh", "-c", 'echo $$ >"$0" && exec "$@"',
+                    f"{cgroups.path_of(cgroup)}/cgroup.procs", PROBE])
+                self.addCleanup(agent.close)
+                if earlier:
+                    self.create(keeper, cgroup, text=policy(setup=PUBLIC), options="a")
+                    agent("socket 0 udp4")
+                    agent(f"bind 0 0.0.0.0 {LATE}")
+                    self.assertEqual(agent(f"sendto 0 {D4} {LATE} question")["errno"], "")
+                    self.assertEqual(far.recv(100), b"question")
+                    agent("close 0")
+                    keeper("destroy", "release")
+                    self.create(keeper, cgroup, text=policy(setup=NO_NETWORK), options="a")
+                agent("socket 1 udp4")
+                agent(f"bind 1 0.0.0.0 {LATE}")
+                far.sendto(b"answer", (CLIENT4, LATE))
+                self.assertEqual(agent("recvfrom 1")["data"], "answer")
+                self.assertEqual(agent("reply 1 secret")["errno"], "EPERM" if earlier else "")
+                agent.kill()
+                keeper("destroy", "release")
 
     def test_raw_sockets_that_are_there_already(self):
         """They do not pass for the kernel's, which discovers neighbours in every phase."""

@@ -225,6 +225,10 @@ static int confine(struct pg_environment *environment, bool attach, struct pg_er
 	pg_environment_set_flags(environment);
 	for (size_t i = 0; attach && i < pg_place_count(environment) && !error; i++)
 		error = pg_older_sockets_mark(environment, i, err);
+	for (size_t i = 0; attach && i < pg_place_count(environment) && !error; i++)
+		if (!environment->had_sent)
+			error = pg_older_datagrams_find(environment, i, &environment->had_sent,
+							err);
 	if (error)
 		return error;
 	pg_step(PG_STEP_PINNED);
@@ -257,7 +261,8 @@ static int put_in_force(struct pg_environment *environment, enum pg_phase phase,
 	if (error)
 		return error;
 	pg_step(PG_STEP_DENIED);
-	error = pg_flows_allow(kernel, environment->header.env_id, err);
+	error = environment->had_sent ? pg_flows_bar(kernel, environment->header.env_id, err)
+				      : pg_flows_allow(kernel, environment->header.env_id, err);
 	if (!error)
 		error = pg_places_write(environment, err);
 	if (error)

@@ -184,6 +184,10 @@ int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy h
 		return error;
 	environment->intent = how == PG_DESTROY_RELEASE ? PG_INTENT_RELEASE : PG_INTENT_KILL;
 	error = undo(environment, &records_fd, err);
+	/* What failed for want of memory has not, most often, the next time; each step may be done
+	 * twice. After that it is for the next start. */
+	if (error && error != -EBUSY && error != -EAGAIN)
+		error = undo(environment, &records_fd, err);
 	/* To the caller these mean that nothing has changed. */
 	if (error == -EBUSY || error == -EAGAIN)
 		error = err ? (err->number = -EIO) : -EIO;

@@ -251,6 +251,16 @@ static int take_scanned(struct pg_environment *environment, const struct pg_scan
 	return error;
 }
 
+/* Who was waited for has come. */
+static void end_waiting(const struct pg_environment *environment, const struct pg_scan *scan)
+{
+	struct pg_home *home;
+
+	LIST_FOREACH (home, &environment->homes, link)
+		if (home->waiting && scan->count)
+			home->waiting = home->permanent = false;
+}
+
 /* What nobody of the Environment is in any more. */
 static bool end_empty(struct pg_environment *environment, const struct pg_scan *scan)
 {
@@ -320,8 +330,10 @@ static int take_all(struct pg_environment *environment, enum pg_homes_look why, 
 
 	for (size_t i = 0; i < scan.count && !error; i++)
 		error = take_scanned(environment, &scan.items[i], why, changed, err);
-	if (!error)
+	if (!error) {
+		end_waiting(environment, &scan);
 		*changed |= end_empty(environment, &scan);
+	}
 	pg_scan_clear(&scan);
 	return error;
 }
@@ -358,21 +370,34 @@ int pg_homes_renew(struct pg_environment *environment, enum pg_homes_look why, s
 	return renew(environment, why, false, err);
 }
 
+/* Who is still to come may send at once. Commands of `run` are started from here; a container that
+ * is attached to before it is started may be of the host's namespace, or not. */
+static int wait_in_host(struct pg_environment *environment, struct pg_error *err)
+{
+	const bool attached = environment->settings.attached;
+	struct pg_home *home;
+	bool populated = false;
+	int error = attached ? pg_environment_populated(environment, &populated, err) : 0;
+
+	if (error || populated)
+		return error;
+	home = insert_host(environment, err);
+	if (!home)
+		return -ENOMEM;
+	home->permanent = true;
+	home->waiting = attached;
+	home->confirmed = environment->record.made && !environment->record.kept;
+	return 0;
+}
+
 int pg_homes_start(struct pg_environment *environment, enum pg_homes_look why, struct pg_error *err)
 {
-	struct pg_home *home;
 	int error;
 
 	pg_links_hold(environment->host);
-	/* Who is still to come may send at once. Commands of `run` are started from here. */
-	if (!environment->settings.attached) {
-		home = insert_host(environment, err);
-		if (!home)
-			return -ENOMEM;
-		home->permanent = true;
-		home->confirmed = environment->record.made && !environment->record.kept;
-	}
-	error = renew(environment, why, true, err);
+	error = wait_in_host(environment, err);
+	if (!error)
+		error = renew(environment, why, true, err);
 	/* Its runtime may have made us attach to it before it begins. */
 	if (environment->settings.attached)
 		pg_homes_follow(environment);
@@ -407,7 +432,7 @@ void pg_homes_end_visit(struct pg_environment *environment)
 
 	if (!home || !environment->settings.attached)
 		return;
-	home->permanent = false;
+	home->permanent = home->waiting;
 	pg_homes_follow(environment);
 }
 

@@ -56,6 +56,7 @@ struct pg_home {
 	bool unfixed;	      /* it was, and is not: its links are to be looked at again */
 	uint64_t fixed_since; /* CLOCK_MONOTONIC ns */
 	bool permanent;	      /* of the host's own: whoever comes first may be there */
+	bool waiting;	      /* the same until somebody has come, wherever that is */
 	/* Of the host's own: somebody has stayed there. A runtime passes through it. */
 	bool confirmed;
 	bool guarded;			   /* pg_links_guard() has been called */

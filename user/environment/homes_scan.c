@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/process.h"
 #include "base/vector.h"
 #include "host_internal.h"
 
@@ -36,15 +37,6 @@ void pg_scan_clear(struct pg_scan *scan)
 		pg_close_fd(&scan->items[i].fd);
 	free(scan->items);
 	*scan = (struct pg_scan){};
-}
-
-/* The number behind the name of a line; 0 if there is none. The name of the process, which it can
- * choose, is one line: the kernel escapes it. */
-static uint64_t read_field(const char *status, const char *name, int base)
-{
-	const char *line = strstr(status, name);
-
-	return line ? strtoull(line + strlen(name), NULL, base) : 0;
 }
 
 static ino_t inode_of(pid_t pid, const char *what)
@@ -114,9 +106,10 @@ static bool has_own_root(const struct look *look, pid_t pid)
  */
 static void judge(const struct look *look, struct pg_scanned *scanned, pid_t pid)
 {
-	const uint64_t bounding = read_field(look->status, "\nCapBnd:", 16);
 	const ino_t user = inode_of(pid, "ns/user");
+	uint64_t bounding = 0;
 
+	(void)!pg_status_number(look->status, "CapBnd", 16, &bounding);
 	if (!(bounding & 1ULL << CAP_NET_ADMIN) ||
 	    (user != scanned->owner && user != look->own_user))
 		return;
@@ -129,6 +122,7 @@ static int look_at(const struct look *look, pid_t pid)
 	const ino_t inode = inode_of(pid, "ns/net");
 	struct pg_scanned *scanned = inode ? find(look->scan, inode) : NULL;
 	pg_autoclose int dir = -1;
+	uint64_t parent = 0;
 	char path[32];
 	int error = 0;
 
@@ -141,7 +135,8 @@ static int look_at(const struct look *look, pid_t pid)
 	if (pg_file_read_small_at(dir, "status", look->status, STATUS_MAX) < 0)
 		return 0;
 	/* Ours, which only looks from inside. */
-	if (look->own_pid && read_field(look->status, "\nPPid:", 10) == (uint64_t)look->own_pid)
+	(void)!pg_status_number(look->status, "PPid", 10, &parent);
+	if (look->own_pid && parent == (uint64_t)look->own_pid)
 		return 0;
 	if (!scanned)
 		error = add(look->scan, pid, &scanned);

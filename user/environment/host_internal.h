@@ -28,6 +28,12 @@ struct pg_member_addresses;
 int pg_older_sockets_mark(struct pg_environment *environment, size_t index,
 			  struct pg_error *err) PG_MUST_CHECK;
 
+/* older_datagrams.c: whether what comes in may be the answer to something that it has sent. */
+int pg_older_datagrams_find(const struct pg_environment *environment, size_t index, bool *ret_sent,
+			    struct pg_error *err) PG_MUST_CHECK;
+/* Texts of /proc/net/snmp and snmp6. Pure function. */
+bool pg_counts_have_sent(const char *v4, const char *v6);
+
 LIST_HEAD(pg_environment_list, pg_environment);
 
 /* A kept Environment that nobody has adopted yet. */
@@ -179,6 +185,7 @@ struct pg_environment {
 	struct pg_content *next; /* on its way to be put in force */
 	bool stranded;		 /* a closing pass is due */
 	uint64_t held;		 /* places that are frozen for a moment, a bit each */
+	bool had_sent;		 /* something, when it was made: older_datagrams.c */
 	struct pg_environment_cost cost;
 	uint64_t flows_refused;		    /* of these the host was told */
 	struct pg_connections *connections; /* NULL: none were looked for */

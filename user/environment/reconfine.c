@@ -46,12 +46,25 @@ static int write_places(struct pg_environment *environment, struct pg_error *err
 	return error ? error : pg_environment_save(environment, err);
 }
 
+/* What comes in may be the answer to something that nobody has recorded. */
+static int bar_flows(struct pg_environment *environment, size_t index, struct pg_error *err)
+{
+	bool sent;
+	int error = pg_older_datagrams_find(environment, index, &sent, err);
+
+	return error || !sent
+		       ? error
+		       : pg_flows_bar(environment->host->kernel, environment->header.env_id, err);
+}
+
 int pg_environment_reconfine(struct pg_environment *environment, size_t index, struct pg_error *err)
 {
 	int error = pg_place_reopen(environment, index, err);
 
 	if (!error)
 		error = pg_older_sockets_mark(environment, index, err);
+	if (!error)
+		error = bar_flows(environment, index, err);
 	if (!error)
 		error = pg_places_watch(environment, err);
 	if (!error)

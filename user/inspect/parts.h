@@ -2,6 +2,7 @@
 /* Private to user/inspect/: a process, and what each part looks at. */
 #pragma once
 
+#include "base/process.h"
 #include "inspect.h"
 
 struct pg_process {
@@ -14,9 +15,6 @@ struct pg_process {
 	bool of_host;			    /* its root directory is the host's */
 };
 
-/* Texts in one line each. Pure functions. */
-bool pg_status_number(const char *status, const char *field, int base, uint64_t *ret_number);
-
 void pg_inspect_rights(struct pg_inspection *inspection, const struct pg_process *process);
 void pg_inspect_mounts(struct pg_inspection *inspection, const struct pg_process *process);
 void pg_inspect_devices(struct pg_inspection *inspection, const struct pg_process *process);
@@ -26,9 +24,6 @@ void pg_inspect_descriptors(struct pg_inspection *inspection, const struct pg_pr
 bool pg_device_kind(const char *name, enum pg_exposure_id *ret_id);
 /* A line of devices.list allows it: "c 10:200 rwm". Pure function. */
 bool pg_devices_allow(const char *list, bool block, unsigned int major, unsigned int minor);
-
-/* Whether both name the same namespace; in doubt they do not. */
-bool pg_same_namespace(int proc_fd, const char *name, const char *other_process);
 
 /* Of a zombie nothing can be told. */
 bool pg_process_is_alive(const struct pg_process *process);

@@ -108,16 +108,25 @@ int pg_flows_recount(struct pg_kernel *kernel, struct pg_error *err)
 	return 0;
 }
 
-int pg_flows_allow(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *err)
+static int set_bar(struct pg_kernel *kernel, uint64_t env_id, pg_flow_bar until,
+		   struct pg_error *err)
 {
-	const pg_flow_bar not_barred = 0;
-
-	if (bpf_map_update_elem(bars_fd(kernel), &env_id, &not_barred, BPF_ANY))
+	if (bpf_map_update_elem(bars_fd(kernel), &env_id, &until, BPF_ANY))
 		return pg_fail_errno(err, -errno,
 				     "making room for the flows of one of at most %d"
 				     " Environments",
 				     PG_ENVIRONMENT_MAX);
 	return 0;
+}
+
+int pg_flows_allow(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *err)
+{
+	return set_bar(kernel, env_id, 0, err);
+}
+
+int pg_flows_bar(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *err)
+{
+	return set_bar(kernel, env_id, pg_boottime_ns() + PG_FLOW_IDLE_NS, err);
 }
 
 enum pg_direction pg_flow_find(struct pg_kernel *kernel, const struct pg_flow_key *key)

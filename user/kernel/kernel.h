@@ -126,6 +126,9 @@ int pg_counters_read(struct pg_kernel *kernel, uint64_t cgroup_id, struct pg_cou
 /* Lets flows from outside open; before the header is written. pg_flows_expire() of the Environment
  * takes it back. */
 int pg_flows_allow(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *err) PG_MUST_CHECK;
+/* Or none does for as long as a flow lives (PG_FLOW_IDLE_NS): what comes in may be the answer to
+ * what nobody has recorded. Those that are open stay. */
+int pg_flows_bar(struct pg_kernel *kernel, uint64_t env_id, struct pg_error *err) PG_MUST_CHECK;
 
 /* The direction of the UDP flow, or 0 if it is not recorded. */
 enum pg_direction pg_flow_find(struct pg_kernel *kernel, const struct pg_flow_key *key);

@@ -192,13 +192,20 @@ static void log_start(const struct options *options)
 		    options->config || !access(file, F_OK) ? "" : " (none there)");
 }
 
+/* What is needed and not there fails, and is said then. */
+static void warn(void *userdata, const struct pg_probe_report *report)
+{
+	if (report->result == PG_PROBE_WARNING)
+		pg_log_warning("%s: %s; %s", report->name, report->detail, report->advice);
+}
+
 static int run(const struct options *options, const struct pg_config *config, struct pg_error *err)
 {
 	if (!options->check) {
 		log_start(options);
 		return pg_agent_run(config, err);
 	}
-	if (pg_probe_required(err) < 0 || pg_host_check_pins(config->pins, err) < 0)
+	if (pg_probe_all(warn, NULL, err) < 0 || pg_host_check_pins(config->pins, err) < 0)
 		return err->number;
 	puts("phasegated: the settings are valid, and this host can enforce policies");
 	return 0;

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "process.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+bool pg_status_number(const char *status, const char *field, int base, uint64_t *ret_number)
+{
+	const size_t length = strlen(field);
+
+	for (const char *line = status; line; line = strchr(line, '\n')) {
+		const char *value;
+		char *end;
+
+		line += *line == '\n';
+		if (strncmp(line, field, length) != 0 || line[length] != ':')
+			continue;
+		value = line + length + 1;
+		value += strspn(value, "\t ");
+		*ret_number = strtoull(value, &end, base);
+		return end != value;
+	}
+	return false;
+}
+
+bool pg_same_namespace(int proc_fd, const char *name, const char *other_process)
+{
+	struct stat own, other;
+	char path[64];
+
+	snprintf(path, sizeof(path), "ns/%s", name);
+	if (fstatat(proc_fd, path, &own, 0))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%s/ns/%s", other_process, name);
+	return stat(path, &other) == 0 && own.st_ino == other.st_ino && own.st_dev == other.st_dev;
+}
