@@ -19,8 +19,6 @@
 
 #include "support.h"
 
-#define READINGS 20
-
 static uint64_t memlock_of(uint32_t map_id)
 {
 	pg_autoclose int fd = bpf_map_get_fd_by_id(map_id);
@@ -114,7 +112,7 @@ static void read_once(struct memory_parts *parts)
 
 /* What is in use for a moment only, and what is given back an RCU period after it was freed, is
  * not in the least of several readings. */
-bool memory_read(struct memory_parts *ret)
+bool memory_read(struct memory_parts *ret, size_t readings)
 {
 	pg_autofree struct memory_parts *again = calloc(1, sizeof(*again));
 
@@ -122,7 +120,7 @@ bool memory_read(struct memory_parts *ret)
 		fail("not enough memory for reading its use");
 	drop_unused();
 	read_once(ret);
-	for (size_t i = 1; i < READINGS; i++) {
+	for (size_t i = 1; i < readings; i++) {
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 		read_once(again);
 		for (size_t part = 0; part < ret->count && part < again->count; part++)

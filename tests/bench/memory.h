@@ -31,4 +31,4 @@ struct memory_parts {
 /* After directory entries and inodes that nobody uses are dropped. false: there is no
  * /proc/slabinfo.
  */
-bool memory_read(struct memory_parts *ret);
+bool memory_read(struct memory_parts *ret, size_t readings);
