@@ -9,11 +9,13 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import unittest
 
 import bundle
 import dockerd
 from lab import R4
 from phasegate import LIMIT, Run
+from world import BRIDGE, NETWORK4, NETWORK6
 
 PROGRAM = os.environ.get("PHASEGATE_ADVERSARY", "adversary")
 TOOLS = ("ip", "tc", "nft")
@@ -145,3 +147,19 @@ class Docker:
         done = subprocess.run(world.host.command("ip", "-json", "link", "show", "pgbr0"),
                               stdout=subprocess.PIPE, check=True)
         return json.loads(done.stdout)[0]["address"]
+
+
+@unittest.skipUnless(Docker.available, "needs dockerd, docker, containerd, runc and busybox")
+class WithDocker:
+    """For a VectorsTest, before that: a Docker daemon, of which the agent knows."""
+
+    EXPOSURES = {}
+
+    @classmethod
+    def set_up(cls):
+        cls.docker = DockerHost()
+        cls.addClassCleanup(cls.docker.close)
+        cls.SETTINGS = {"docker_socket": cls.docker.socket, "podman_socket": "/nonexistent",
+                        "containerd_state": cls.docker.containerd, "exposures": cls.EXPOSURES}
+        cls.docker.begin(cls.world, BRIDGE, NETWORK4, NETWORK6)
+        cls.world.watch("link", cls.world.host, BRIDGE)

@@ -6,30 +6,23 @@ PHASEGATE_STARTS is how often it gets one; 5 times unless it is given."""
 
 import os
 import time
-import unittest
 
 from case import MODES, POLICY, SOON, VectorsTest
-from containers import DEFAULT, Docker, DockerHost, Program
+from containers import DEFAULT, Docker, Program, WithDocker
 from harness import main
 from phasegate import NO_NETWORK, PUBLIC
 from rows import ROWS
 from suite import DENIED, ROOT, Suite
 from wire import numbers
-from world import BRIDGE, NETWORK4, NETWORK6
 
 STARTS = int(os.environ.get("PHASEGATE_STARTS", "5"))
 OTHER, OTHER_BRIDGE = "pgtother", "pgbr1"
 
 
-@unittest.skipUnless(Docker.available, "needs dockerd, docker, containerd, runc and busybox")
-class Connect(VectorsTest):
+class Connect(WithDocker, VectorsTest):
     @classmethod
     def set_up(cls):
-        cls.docker = DockerHost()
-        cls.addClassCleanup(cls.docker.close)
-        cls.SETTINGS = {"docker_socket": cls.docker.socket, "podman_socket": "/nonexistent",
-                        "containerd_state": cls.docker.containerd}
-        cls.docker.begin(cls.world, BRIDGE, NETWORK4, NETWORK6)
+        super().set_up()
         cls.docker.call("network", "create", "--opt",
                         f"com.docker.network.bridge.name={OTHER_BRIDGE}", OTHER)
         cls.world.host.ip(f"link set {OTHER_BRIDGE} promisc on")

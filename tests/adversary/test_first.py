@@ -11,7 +11,7 @@ import os
 import unittest
 
 from case import POLICY, VectorsTest
-from containers import DEFAULT, Docker, DockerHost, Runc
+from containers import DEFAULT, Docker, Runc, WithDocker
 from harness import main
 from lab import R4
 from phasegate import NO_NETWORK, PUBLIC
@@ -96,17 +96,7 @@ class RuncFirst(First, VectorsTest):
         self.assertEqual(self.start_all(10), [])
 
 
-@unittest.skipUnless(Docker.available, "needs dockerd, docker, containerd, runc and busybox")
-class DockerFirst(First, VectorsTest):
-    @classmethod
-    def set_up(cls):
-        cls.docker = DockerHost()
-        cls.addClassCleanup(cls.docker.close)
-        cls.SETTINGS = {"docker_socket": cls.docker.socket, "podman_socket": "/nonexistent",
-                        "containerd_state": cls.docker.containerd}
-        cls.docker.begin(cls.world, BRIDGE, NETWORK4, NETWORK6)
-        cls.world.watch("link", cls.world.host, BRIDGE)
-
+class DockerFirst(First, WithDocker, VectorsTest):
     def start(self, suite, made, index):
         own = {"own4": f"{NETWORK4}.0.{50 + index}", "own6": f"{NETWORK6}::{50 + index:x}",
                # As Docker makes it.

@@ -16,7 +16,8 @@
 
 #define TABLE	     "memory"
 #define PARTS	     8
-#define SETTLING     4		/* readings until what was unused at the beginning is gone */
+#define SETTLING     4 /* readings until what was unused at the beginning is gone */
+#define READINGS     20
 #define MANY	     128	/* of fewer the figures mean nothing */
 #define FAR_IFINDEX  0x40000000 /* of no interface */
 #define COLUMN	     "an Environment"
@@ -153,21 +154,23 @@ static void measure(struct crowd *crowd, struct memory_parts moments[static 4])
 {
 	/* It has the set, and what there is once. */
 	struct confined first = {.environment = make_environment(crowd)};
+	const bool many = crowd->count >= MANY;
+	const size_t readings = many ? READINGS : 1;
 	bool known = true;
 
-	for (size_t i = 0; i < (crowd->count < MANY ? 1 : SETTLING); i++)
-		known = memory_read(&moments[0]);
+	for (size_t i = 0; i < (many ? SETTLING : 1); i++)
+		known = memory_read(&moments[0], readings);
 	if (!known) {
 		results_missing(TABLE, "in all", COLUMN, "there is no /proc/slabinfo here");
 		confined_destroy(&first);
 		return;
 	}
 	make_bare(crowd);
-	memory_read(&moments[1]);
+	memory_read(&moments[1], readings);
 	make_environments(crowd);
-	memory_read(&moments[2]);
+	memory_read(&moments[2], readings);
 	make_links(crowd);
-	memory_read(&moments[3]);
+	memory_read(&moments[3], readings);
 	put_parts(&moments[1], &moments[2], &moments[0], COLUMN, crowd->count);
 	put_parts(&moments[2], &moments[3], NULL, COLUMN_GUARD, crowd->count);
 	end_environments(crowd);

@@ -19,11 +19,6 @@
 
 #include "support.h"
 
-/* Of what is freed by now, the last is given back by workers after an RCU period: until nothing
- * more is, for so many periods, but not for ever. */
-#define SETTLED_PERIODS 8
-#define PERIODS_MAX	50
-
 static uint64_t memlock_of(uint32_t map_id)
 {
 	pg_autoclose int fd = bpf_map_get_fd_by_id(map_id);
@@ -75,11 +70,6 @@ static double meminfo(const char *name)
 	return 0;
 }
 
-static double slab_and_percpu(void)
-{
-	return (meminfo("Slab") + meminfo("Percpu")) * 1024;
-}
-
 /* Directories and inodes that nobody uses are no more than remembered, such as those of /proc. */
 static void drop_unused(void)
 {
@@ -87,23 +77,6 @@ static void drop_unused(void)
 
 	if (file)
 		fputs("2", file);
-}
-
-static void settle(void)
-{
-	double least;
-
-	drop_unused();
-	least = slab_and_percpu();
-	for (unsigned int periods = 0, settled = 0;
-	     settled < SETTLED_PERIODS && periods < PERIODS_MAX; periods++) {
-		double now;
-
-		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
-		now = slab_and_percpu();
-		settled = now < least ? 0 : settled + 1;
-		least = now < least ? now : least;
-	}
 }
 
 static void add_part(struct memory_parts *parts, const char *name, double octets)
@@ -115,7 +88,6 @@ static void add_part(struct memory_parts *parts, const char *name, double octets
 	snprintf(part->name, sizeof(part->name), "%s", name);
 	part->octets = octets;
 	parts->count++;
-	parts->octets += octets;
 }
 
 /* Objects in use; pages that are half full depend on what was there before. */
@@ -130,13 +102,33 @@ static void read_slabs(struct memory_parts *parts)
 			add_part(parts, name, (double)(objects * size));
 }
 
-bool memory_read(struct memory_parts *ret)
+static void read_once(struct memory_parts *parts)
 {
-	settle();
-	*ret = (struct memory_parts){0};
-	read_slabs(ret);
-	if (!ret->count)
-		return false;
-	add_part(ret, "memory of the CPUs", meminfo("Percpu") * 1024);
-	return true;
+	parts->count = 0;
+	read_slabs(parts);
+	if (parts->count)
+		add_part(parts, "memory of the CPUs", meminfo("Percpu") * 1024);
+}
+
+/* What is in use for a moment only, and what is given back an RCU period after it was freed, is
+ * not in the least of several readings. */
+bool memory_read(struct memory_parts *ret, size_t readings)
+{
+	pg_autofree struct memory_parts *again = calloc(1, sizeof(*again));
+
+	if (!again)
+		fail("not enough memory for reading its use");
+	drop_unused();
+	read_once(ret);
+	for (size_t i = 1; i < readings; i++) {
+		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+		read_once(again);
+		for (size_t part = 0; part < ret->count && part < again->count; part++)
+			if (again->parts[part].octets < ret->parts[part].octets)
+				ret->parts[part].octets = again->parts[part].octets;
+	}
+	ret->octets = 0;
+	for (size_t part = 0; part < ret->count; part++)
+		ret->octets += ret->parts[part].octets;
+	return ret->count > 0;
 }

@@ -28,6 +28,7 @@ struct memory_parts {
 	} parts[MEMORY_PARTS];
 	size_t count;
 };
-/* After directory entries and inodes that nobody uses are dropped, and what has been freed is given
- * back. false: there is no /proc/slabinfo. */
-bool memory_read(struct memory_parts *ret);
+/* After directory entries and inodes that nobody uses are dropped. false: there is no
+ * /proc/slabinfo.
+ */
+bool memory_read(struct memory_parts *ret, size_t readings);
