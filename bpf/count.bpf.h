@@ -13,11 +13,14 @@ static __always_inline enum pg_verdict pg_count(struct pg_counters *counters, en
 						enum pg_reason reason)
 {
 	enum pg_verdict verdict = pg_reason_verdict(reason);
+	__u32 index = reason;
 
-	if (reason >= PG_REASON_COUNT)
+	/* The verifier has to see the bound on the value that is the index, before it is one. */
+	barrier_var(index);
+	if (index >= PG_REASON_COUNT)
 		return PG_DENY;
 	__sync_fetch_and_add(&counters->verdict[what][verdict == PG_ALLOW], 1);
-	__sync_fetch_and_add(&counters->reason[reason], 1);
+	__sync_fetch_and_add(&counters->reason[index], 1);
 	return verdict;
 }
 
