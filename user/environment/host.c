@@ -15,12 +15,12 @@
 #include "base/log.h"
 #include "dns.h"
 #include "host_internal.h"
+#include "kernel/exec.h"
 #include "kernel/link.h"
 #include "kernel/mountinfo.h"
 #include "kernel/probe.h"
 #include "steps.h"
 
-/* A tenth of the idle time keeps the table close to what is alive at little cost. */
 /* Half of what an application may wait for the end of a connection that a switch has cut. */
 #define CLOSING_PAUSE_MS    50
 /* Of what passes take, that much longer something else is done. */
@@ -105,6 +105,9 @@ static void note_event(void *userdata, const struct pg_event *event)
 	case PG_EVENT_DENIED:
 		if (host->denied)
 			host->denied(host->userdata, environment, event);
+		break;
+	case PG_EVENT_EXEC:
+		pg_host_executed(environment, (const struct pg_event_exec *)event);
 		break;
 	case PG_EVENT_UNKNOWN_SOURCE:
 		pg_homes_look_into(environment);
@@ -256,7 +259,8 @@ static int settle_records(struct pg_host *host, int records_fd, struct pg_error 
 }
 
 /* Under the lock of the records: what others have pinned or made is seen whole. */
-static int open_kernel(struct pg_host *host, bool links, struct pg_error *err)
+static int open_kernel(struct pg_host *host, const struct pg_host_options *options,
+		       struct pg_error *err)
 {
 	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
 	int error = pg_records_lock(host->interrupt_fd, &records_fd, err);
@@ -270,7 +274,9 @@ static int open_kernel(struct pg_host *host, bool links, struct pg_error *err)
 		pg_records_unlock(&records_fd);
 	if (!error)
 		error = pg_kernel_open(host->pins, &host->kernel, err);
-	if (!error && links)
+	if (!error && options->exec_watch)
+		pg_host_exec_start(host);
+	if (!error && options->links)
 		error = pg_link_programs_load(host->kernel, err);
 	if (!error && host->pins)
 		error = pg_kept_settle(host, records_fd, err);
@@ -336,6 +342,7 @@ static int take_options(struct pg_host *host, const struct pg_host_options *opti
 	host->unguarded = options->unguarded;
 	host->address_refused = options->address_refused;
 	host->crowded = options->crowded;
+	host->executed = options->executed;
 	host->store = options->store;
 	host->userdata = options->userdata;
 	host->interrupt_fd = options->interrupt_fd;
@@ -385,7 +392,7 @@ int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_hos
 		return pg_fail_errno(err, -errno, "making the event loop");
 	error = open_cgroup_mount(host, err);
 	if (!error)
-		error = open_kernel(host, options->links, err);
+		error = open_kernel(host, options, err);
 	if (error)
 		return error;
 	pg_step(PG_STEP_LOADED);
@@ -414,6 +421,7 @@ void pg_host_free(struct pg_host *host)
 	if (host->pins)
 		pg_pins_leave(host);
 	pg_kept_clear(host);
+	pg_exec_watch_free(host->exec_watch);
 	pg_kernel_free(host->kernel);
 	pg_address_set_clear(&host->never_allowed);
 	free(host->ports);
