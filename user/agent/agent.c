@@ -252,7 +252,6 @@ static int open_host(struct pg_agent *agent, struct pg_error *err)
 		.host_ports = config->host_ports_given ? config->host_ports : NULL,
 		.host_port_count = config->host_port_count,
 		.links = true,
-		.exec_watch = true,
 	};
 
 	return pg_host_open(&options, &agent->host, err);
@@ -362,6 +361,9 @@ static int start(struct pg_agent *agent, struct pg_error *err)
 		error = pg_works_init(agent, err);
 	if (!error)
 		error = adopt_all(agent, err);
+	/* That of the agent before goes on until then. */
+	if (!error)
+		pg_host_watch_exec(agent->host);
 	if (!error)
 		error = pg_watch_start(agent, &agent->watch, err);
 	pg_passed_clear(&agent->passed, !error);

@@ -91,7 +91,7 @@ struct pg_environment_options {
 	struct pg_dns_settings dns;
 	/*
 	 * PG_EXEC_* (abi/exec.h): what is executed in a member with one of these is ended by the
-	 * kernel, if the host has pg_host_options.exec_watch and it works.
+	 * kernel, once pg_host_watch_exec() is in force.
 	 */
 	uint64_t refused_rights;
 	/* For a kept Environment: who may use it, and what its owner wants to find again; NULL: "".

@@ -4,7 +4,7 @@
 
 #include "host_internal.h"
 
-void pg_host_exec_start(struct pg_host *host)
+void pg_host_watch_exec(struct pg_host *host)
 {
 	struct pg_error err = {};
 

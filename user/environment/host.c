@@ -259,8 +259,7 @@ static int settle_records(struct pg_host *host, int records_fd, struct pg_error 
 }
 
 /* Under the lock of the records: what others have pinned or made is seen whole. */
-static int open_kernel(struct pg_host *host, const struct pg_host_options *options,
-		       struct pg_error *err)
+static int open_kernel(struct pg_host *host, bool links, struct pg_error *err)
 {
 	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
 	int error = pg_records_lock(host->interrupt_fd, &records_fd, err);
@@ -274,9 +273,7 @@ static int open_kernel(struct pg_host *host, const struct pg_host_options *optio
 		pg_records_unlock(&records_fd);
 	if (!error)
 		error = pg_kernel_open(host->pins, &host->kernel, err);
-	if (!error && options->exec_watch)
-		pg_host_exec_start(host);
-	if (!error && options->links)
+	if (!error && links)
 		error = pg_link_programs_load(host->kernel, err);
 	if (!error && host->pins)
 		error = pg_kept_settle(host, records_fd, err);
@@ -392,7 +389,7 @@ int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_hos
 		return pg_fail_errno(err, -errno, "making the event loop");
 	error = open_cgroup_mount(host, err);
 	if (!error)
-		error = open_kernel(host, options, err);
+		error = open_kernel(host, options->links, err);
 	if (error)
 		return error;
 	pg_step(PG_STEP_LOADED);

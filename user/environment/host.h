@@ -110,9 +110,6 @@ struct pg_host_options {
 	/* Loads the veth guard's programs now and not with the first veth, which would have to
 	 * wait for that. */
 	bool links;
-	/* Ends what is executed with refused rights (pg_environment_options). Where that does not
-	 * work there is a warning. */
-	bool exec_watch;
 };
 
 /*
@@ -139,7 +136,12 @@ int pg_host_check_pins(const char *pins, struct pg_error *err) PG_MUST_CHECK;
 int pg_host_kept(const struct pg_host *host, char ***ret_names, size_t *ret_count,
 		 struct pg_error *err) PG_MUST_CHECK;
 
-/* Whether what is executed with refused rights is ended. */
+/*
+ * From now on what is executed with refused rights (pg_environment_options) is ended; with .pins
+ * also when this process has gone. Takes some tenths of a second; if the kernel does not let
+ * programs see what is executed, there is the warning "exec_watch".
+ */
+void pg_host_watch_exec(struct pg_host *host);
 bool pg_host_watches_exec(const struct pg_host *host);
 
 /* All Environments must have been destroyed or left. With no kept ones, the pins go too. */

@@ -102,7 +102,6 @@ struct pg_host {
 void pg_host_warn(const struct pg_host *host, const char *code, const char *message);
 
 /* exec.c */
-void pg_host_exec_start(struct pg_host *host);
 void pg_host_executed(struct pg_environment *environment, const struct pg_event_exec *executed);
 
 /* own.c: -EBUSY if this process is in an Environment; no record is its own yet. */
