@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Every map, in one place. Layouts and their meaning are in include/phasegate/abi/. */
+/* Every map, in one place, with those of maps_shared.bpf.h. Layouts and their meaning are in
+ * include/phasegate/abi/. */
 #pragma once
 
 #include <vmlinux.h>
@@ -8,13 +9,13 @@
 
 #include <phasegate/abi/counter.h>
 #include <phasegate/abi/dns.h>
-#include <phasegate/abi/event.h>
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/header.h>
 #include <phasegate/abi/link.h>
-#include <phasegate/abi/member.h>
 #include <phasegate/abi/set.h>
 #include <phasegate/abi/state.h>
+
+#include "maps_shared.bpf.h"
 
 /* Headers of members, by cgroup id: one storage for all hooks of a cgroup. */
 struct {
@@ -31,14 +32,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct pg_state);
 } pg_states SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PG_MEMBERS_TOTAL_MAX);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u64);
-	__type(value, struct pg_member);
-} pg_members SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -223,11 +216,6 @@ struct {
 	__type(key, struct pg_dns_served_key);
 	__type(value, __u8);
 } pg_dns_served SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, PG_EVENT_RING_BYTES);
-} pg_events SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

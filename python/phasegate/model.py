@@ -219,11 +219,13 @@ class Counters:
 
 @dataclasses.dataclass(frozen=True)
 class Exposure:
-    """What a member has that no policy can hold."""
+    """What a member has that no policy can hold. ended: a program that was executed with it, and
+    that the kernel has ended for that."""
 
     id: str
     member: int
     message: str
+    ended: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

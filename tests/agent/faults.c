@@ -39,7 +39,7 @@ __attribute__((constructor)) static void start(void)
 	real_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 	real_sendto = (ssize_t(*)(int, const void *, size_t, int, const struct sockaddr *,
 				  socklen_t))dlsym(RTLD_NEXT, "sendto");
-	if (!path || strcmp(program_invocation_short_name, "phasegated"))
+	if (!path || strcmp(program_invocation_short_name, "phasegated") != 0)
 		return;
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
@@ -98,6 +98,7 @@ static const char *name_of(long command)
 	}
 }
 
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are reserved. */
 long syscall(long number, ...)
 {
 	long words[6];
@@ -112,6 +113,7 @@ long syscall(long number, ...)
 	return real_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
+/* NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are reserved. */
 ssize_t sendto(int fd, const void *buffer, size_t size, int flags, const struct sockaddr *to,
 	       socklen_t to_size)
 {

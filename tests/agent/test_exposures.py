@@ -6,6 +6,7 @@ the kernel: a root directory of its own, fewer capabilities, a cgroup."""
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from phasegate import LIMIT
 
 # Less than Docker gives.
 FEW = ("chown", "sys_chroot")
+# What a container has of its own; without, a box is taken for the host's when it is executed.
+CONTAINED = ("--mount", "--uts", "--net")
 # What this host may have by itself, and what a box shares with it.
 ALWAYS = {"vsock", "vsock_filtered", "host_pid", "link_unguarded"}
 HAS_VSOCK = hasattr(socket, "AF_VSOCK") and os.path.exists("/dev/vsock")
@@ -42,23 +45,25 @@ class Exposures(AgentTest):
             os.mkdir(f"{cls.root}/{name}")
         shutil.copy(shutil.which("busybox"), f"{cls.root}/bin/busybox")
 
-    def box(self, *lines, capabilities=FEW, namespaces=("--mount",), cgroup=None, prefix=(),
-            more="", **popen):
-        """Starts one; returns its cgroup. lines are executed before, in its mount namespace and
-        with the root directory $R."""
+    def box(self, *lines, capabilities=FEW, namespaces=("--mount",), cgroup=None, **more):
+        """Starts one; returns its cgroup."""
         if cgroup is None:
             cgroup = cgroups.make(self.name("box"))
+        process = self.start_box(cgroup, capabilities, namespaces, *lines, **more)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return cgroup
+
+    def start_box(self, cgroup, capabilities, namespaces, *lines, prefix=(), more="", **popen):
+        """lines are executed before, in its mount namespace and with the root directory $R."""
         script = "\n".join((
             "set -e", "mount --make-rprivate /", "mount --bind $R $R",
             "mount -t tmpfs -o mode=755 dev $R/dev", "mknod $R/dev/null c 1 3", *lines,
             "exec setpriv --inh-caps=-all --bounding-set=-all" +
             "".join(f",+{name}" for name in capabilities) +
             f" chroot $R /bin/busybox sh -c '{more} echo ready; exec /bin/busybox sleep 1000'"))
-        process = self.start_in(cgroups.path_of(cgroup), *prefix, "env", f"R={self.root}",
-                                "unshare", *namespaces, "--propagation", "unchanged", "sh", "-c",
-                                script, stdout=subprocess.PIPE, **popen)
-        self.assertEqual(process.stdout.readline(), b"ready\n")
-        return cgroup
+        return self.start_in(cgroups.path_of(cgroup), *prefix, "env", f"R={self.root}",
+                             "unshare", *namespaces, "--propagation", "unchanged", "sh", "-c",
+                             script, stdout=subprocess.PIPE, **popen)
 
     def try_create(self, cgroup, **body):
         return self.daemon.create(self.name(), policy={}, members=[{"cgroup": cgroup}],
@@ -286,30 +291,107 @@ class Exposures(AgentTest):
             made = self.assert_made(cgroup, *warned)
             self.assertEqual(self.warned(made), warned)
 
-    def test_started_later(self):
-        """In a cgroup that was made for it: it is told of once, by the next agent, too."""
-        made = self.create({})
-        name = made["name"]
-        self.assertEqual(made["exposures"], [])
-        cursor = self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
-        below = directory_of(made) + "/box"
-        os.mkdir(below)
-        self.box(capabilities=(*FEW, "sys_admin"), cgroup=made["members"][0]["cgroup"] + "/box")
+    def told(self, name, cursor, exposure):
+        """The events about it, up to the first one of this kind."""
         found = []
         for _ in range(20):
             reply = self.daemon.call("GET", f"/v1/events?cursor={cursor}&follow=1"
                                      f"&environment={name}")
             cursor = reply.body[-1]["cursor"]
             found += [line for line in reply.body if line["event"] == "exposure"]
-            if "cap_sys_admin" in {line["exposure"] for line in found}:
+            if exposure in {line["exposure"] for line in found}:
                 break
-        self.assertIn("cap_sys_admin", {line["exposure"] for line in found}, self.daemon.output)
-        self.assertIn("/box has CAP_SYS_ADMIN", " ".join(line["message"] for line in found))
+        self.assertIn(exposure, {line["exposure"] for line in found}, self.daemon.output)
+        return found
+
+    def now(self):
+        return self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
+
+    def below(self, made, name="box"):
+        os.mkdir(f"{directory_of(made)}/{name}")
+        return f"{made['members'][0]['cgroup']}/{name}"
+
+    def shown(self, name):
+        """Of each kind whether it was ended."""
+        return {one["id"]: one.get("ended", False) for one in self.daemon.show(name)["exposures"]}
+
+    def test_started_later(self):
+        """In a cgroup that was made for it: it is told of once, by the next agent, too."""
+        made = self.create({})
+        name = made["name"]
+        self.assertEqual(made["exposures"], [])
+        cursor = self.now()
+        self.box(capabilities=(*FEW, "sys_module"), cgroup=self.below(made))
+        found = self.told(name, cursor, "cap_sys_module")
+        self.assertIn("/box has CAP_SYS_MODULE", " ".join(line["message"] for line in found))
         shown = self.daemon.show(name)["exposures"]
-        self.assertIn("cap_sys_admin", {one["id"] for one in shown})
+        self.assertFalse(self.shown(name)["cap_sys_module"])
         self.assertEqual(self.daemon.stop(), 0)
         self.daemon.start()
         self.assertEqual(self.daemon.show(name)["exposures"], shown)
+
+    def start_ended(self, cgroup, *capabilities):
+        """A box of which nothing is executed, since it may not have these."""
+        process = self.start_box(cgroup, (*FEW, *capabilities), CONTAINED)
+        self.assertEqual(process.stdout.read(), b"")
+        self.assertEqual(process.wait(), -signal.SIGKILL)
+
+    def test_executed_later(self):
+        """What is refused is ended before its first instruction, also while there is no agent."""
+        made = self.create({})
+        name = made["name"]
+        box = self.below(made)
+        cursor = self.now()
+        self.box(cgroup=self.below(made, "other"), namespaces=CONTAINED)
+        self.start_ended(box, "sys_admin")
+        told = self.told(name, cursor, "cap_sys_admin")[-1]
+        self.assertTrue(told["ended"])
+        self.assertEqual(told["cgroup"], made["members"][0]["cgroup"])
+        self.assertRegex(told["message"], '"busybox".* cgroup box, has CAP_SYS_ADMIN')
+        self.assertTrue(self.shown(name)["cap_sys_admin"])
+        cursor = self.now()
+        self.start_ended(box, "net_admin", "sys_rawio")
+        self.told(name, cursor, "cap_net_admin")
+        self.assertTrue(self.shown(name)["cap_sys_rawio"])
+        self.daemon.kill()
+        self.start_ended(box, "sys_admin")
+        self.daemon.start()
+        self.start_ended(box, "sys_admin")
+        self.assertEqual(self.daemon.stop(), 0)
+        self.start_ended(box, "dac_read_search", "sys_admin")
+        self.daemon.start()
+        self.box(capabilities=(*FEW, "dac_read_search"), cgroup=box, namespaces=CONTAINED)
+
+    def test_executed_and_accepted(self):
+        """Only what may be; and who may have everything may give some of it up."""
+        made = self.create({}, accept=["cap_sys_rawio", "cap_sys_admin"])
+        box = self.below(made)
+        self.box(capabilities=(*FEW, "sys_rawio"), cgroup=box, namespaces=CONTAINED)
+        self.start_ended(box, "sys_rawio", "sys_admin")
+        self.assertEqual(self.daemon.stop(), 0)
+        self.daemon.start()
+        self.box(capabilities=(*FEW, "sys_rawio"), cgroup=box, namespaces=CONTAINED)
+        made = self.create({}, accept=["privileged"])
+        self.box(capabilities=(*FEW, "sys_admin"), cgroup=self.below(made), namespaces=CONTAINED)
+
+    def test_executed_in_a_member(self):
+        """As by docker exec --privileged; what the member had at the creation stays let."""
+        cgroup = self.box(capabilities=(*FEW, "sys_rawio"), namespaces=CONTAINED)
+        made = self.assert_made(cgroup, "cap_sys_rawio", accept=["cap_sys_rawio"])
+        self.start_ended(cgroup, "sys_admin")
+        self.box(capabilities=(*FEW, "sys_rawio"), cgroup=cgroup, namespaces=CONTAINED)
+        self.assertTrue(self.shown(made["name"])["cap_sys_admin"])
+
+    def test_executed_elsewhere(self):
+        """Nobody minds, nor after the Environment's end."""
+        self.assertTrue(self.daemon.call("GET", "/v1/capabilities")["guards"]["exec"])
+        cgroup = cgroups.make(self.name("free"))
+        made = self.create({}, members=[{"cgroup": cgroup}])
+        elsewhere = cgroups.make(self.name("elsewhere"))
+        self.box(capabilities=(*FEW, "sys_admin"), cgroup=elsewhere, namespaces=CONTAINED)
+        self.start_ended(cgroup, "sys_admin")
+        self.daemon.destroy(made["name"])
+        self.box(capabilities=(*FEW, "sys_admin"), cgroup=cgroup, namespaces=CONTAINED)
 
     def test_requests_and_settings(self):
         for accept, place in ((["x"], "/accept/0"), (["vsock", 1], "/accept/1"), ("vsock", "")):

@@ -13,6 +13,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <exec.skel.h>
 #include <guard.skel.h>
 #include <phasegate.skel.h>
 
@@ -88,15 +89,18 @@ static void measure_all(struct budgets *measured)
 {
 	struct phasegate_bpf *phasegate = phasegate_bpf__open_and_load();
 	struct guard_bpf *guard = guard_bpf__open_and_load();
+	struct exec_bpf *exec = exec_bpf__open_and_load();
 
-	if (!phasegate || !guard) {
+	if (!phasegate || !guard || !exec) {
 		perror("loading the programs");
 		exit(EXIT_FAILURE);
 	}
 	measure(measured, phasegate->obj);
 	measure(measured, guard->obj);
+	measure(measured, exec->obj);
 	phasegate_bpf__destroy(phasegate);
 	guard_bpf__destroy(guard);
+	exec_bpf__destroy(exec);
 }
 
 static void read_list(struct budgets *list)

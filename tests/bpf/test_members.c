@@ -82,8 +82,10 @@ static int confine(struct bench *bench, enum who who, uint64_t env_id, uint32_t 
 	};
 	header->slots[0][0].mode = PG_MODE_NO_NETWORK;
 	if (!error)
-		error = pg_member_add(bench->kernel, header->cgroup_id, header->env_id,
-				      header->level, &bench->err);
+		error = pg_member_add(bench->kernel, header->cgroup_id,
+				      &(struct pg_member){.env_id = header->env_id,
+							  .level = header->level},
+				      &bench->err);
 	return error ? error : pg_header_write(bench->kernel, header, &bench->err);
 }
 
@@ -257,8 +259,9 @@ int main(void)
 		CHECK(&bench.check, share(&bench) == EPERM, "strangers share a port");
 		check_group(&bench.check, "members that are strangers do not");
 		CHECK(&bench.check,
-		      pg_member_add(bench.kernel, 1, 1, PG_MEMBER_LEVEL_MAX + 1, &bench.err) ==
-			      -EDOM,
+		      pg_member_add(bench.kernel, 1,
+				    &(struct pg_member){.level = PG_MEMBER_LEVEL_MAX + 1},
+				    &bench.err) == -EDOM,
 		      "a member that is too deep");
 	}
 	for (enum who who = 0; who < OUTSIDE; who++)

@@ -55,6 +55,7 @@ static const char *directory(const struct bench *bench, size_t member)
 static bool load(struct bench *bench)
 {
 	struct pg_error err = {};
+	struct bpf_program *program;
 	struct bpf_map *map;
 
 	snprintf(bench->pins, sizeof(bench->pins), "/sys/fs/bpf/phasegate-test-%d", getpid());
@@ -63,6 +64,11 @@ static bool load(struct bench *bench)
 		return false;
 	}
 	bench->judge = judge_bpf__open();
+	if (!bench->judge)
+		return false;
+	/* The check of the others takes long where processors are emulated. */
+	bpf_object__for_each_program(program, bench->judge->obj)
+		bpf_program__set_autoload(program, program == bench->judge->progs.judge_watch);
 	bpf_object__for_each_map(map, bench->judge->obj)
 	{
 		char path[256];

@@ -14,7 +14,7 @@ EXPECTED = {
     "net_cls", "bpffs", "socket-diag.tcp", "socket-diag.udp", "map.hash", "map.inner_array",
     "map.array_of_maps", "map.cgroup_storage", "map.percpu_cgroup_storage", "map.sk_storage",
     "map.ringbuf", "hook.pg_egress", "hook.pg_connect4", "hook.pg_sendmsg6",
-    "clone-into-cgroup", "enforcement", "veth-guard",
+    "clone-into-cgroup", "enforcement", "veth-guard", "exec",
 }
 
 

@@ -13,8 +13,12 @@ CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_KILL", "CAP_
                 "CAP_SYS_CHROOT", "CAP_SETPCAP", "CAP_SETFCAP", "CAP_AUDIT_WRITE", "CAP_FSETID")
 
 
-def make(folder, namespace, cgroup, arguments):
-    """Fills folder; arguments are executed with Docker's default capabilities."""
+# In the host's network, where nothing judges packet sockets.
+WITHOUT_RAW = tuple(name for name in CAPABILITIES if name != "CAP_NET_RAW")
+
+
+def make(folder, namespace, cgroup, arguments, capabilities=CAPABILITIES):
+    """Fills folder; arguments are executed with Docker's default capabilities, or these."""
     root = os.path.join(folder, "rootfs")
     for name in ("bin", "proc", "dev", "sys", "tmp"):
         os.makedirs(os.path.join(root, name), exist_ok=True)
@@ -29,7 +33,7 @@ def make(folder, namespace, cgroup, arguments):
     process["terminal"] = False
     process["args"] = list(arguments)
     for kind in ("bounding", "effective", "permitted"):
-        process["capabilities"][kind] = list(CAPABILITIES)
+        process["capabilities"][kind] = list(capabilities)
     config["linux"]["cgroupsPath"] = cgroup
     for one in config["linux"]["namespaces"]:
         if one["type"] == "network":

@@ -359,7 +359,7 @@ class Docker(ContainerTest):
         """It runs already when it is seen, so it is told of."""
         made = self.create({"network_policy": allowlist(A4)})
         cursor = self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
-        for options, wanted in (((), set()), (("--cap-add", "SYS_ADMIN"), {"cap_sys_admin"})):
+        for options, wanted in (((), set()), (("--pid", "host"), {"host_pid"})):
             name, _ = self.docker.run("--cgroup-parent", made["cgroup_parent"], *options)
             self.addCleanup(self.docker.remove, name)
         found = set()

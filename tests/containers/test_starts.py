@@ -100,7 +100,7 @@ class Runc(StartsTest):
     def bundle(self, cgroup):
         folder = tempfile.mkdtemp(prefix="pgt-")
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
-        bundle.make(folder, self.lab.client, cgroup, [])
+        bundle.make(folder, self.lab.client, cgroup, [], bundle.WITHOUT_RAW)
         return folder
 
     @staticmethod
@@ -154,7 +154,8 @@ class Docker(StartsTest):
     def setUpClass(cls):
         cls.docker = dockerd.Dockerd()
         cls.addClassCleanup(cls.docker.close)
-        cls.SETTINGS = {"docker_socket": cls.docker.socket}
+        cls.SETTINGS = {"docker_socket": cls.docker.socket,
+                        "exposures": {"cap_net_admin": "ask"}}
         super().setUpClass()
         cls.docker.start(cls.lab)
 
@@ -178,9 +179,10 @@ class Docker(StartsTest):
         """In each network that leads out."""
         made = self.create(self.POLICY)
         owner = self.container(made)
-        networks = ("bridge", self.network(), "host", "container:" + owner)
+        networks = (("bridge",), (self.network(),), ("host", "--cap-drop", "NET_RAW"),
+                    ("container:" + owner,))
         self.start_many(40, lambda number, words: self.inside(
-            made, "--network", networks[number % len(networks)], words=words))
+            made, "--network", *networks[number % len(networks)], words=words))
         self.docker.remove(owner)
         self.assert_nothing_left(made)
 
@@ -210,6 +212,42 @@ class Docker(StartsTest):
         self.assertEqual(errors(done.stdout.decode()), CONFINED)
         self.assertIsNotNone(self.recorder.wait(allowed))
         self.assert_silent(D4)
+
+    def refused(self, *words):
+        """Nothing of it is executed."""
+        done = self.docker.call(*words, check=False)
+        self.assertEqual((done.returncode, done.stdout), (137, b""), done.stderr)
+
+    def test_rights(self):
+        """With those that are refused nothing begins; what is there goes on."""
+        made = self.create(self.POLICY)
+        name = self.container(made)
+        denied = token("rights-denied")
+        for options in (("--cap-add", "NET_ADMIN"), ("--cap-add", "SYS_ADMIN", "--user", "1000"),
+                        ("--cap-add", "SYS_PTRACE", "--pid", "host"),
+                        ("--cap-add", "NET_RAW", "--network", "host")):
+            with self.subTest(options=options):
+                self.refused("run", "--rm", "--cgroup-parent", made["cgroup_parent"], *options,
+                             dockerd.IMAGE, *first(denied, denied))
+        shown = {one["id"] for one in self.daemon.show(made["name"])["exposures"]
+                 if one.get("ended")}
+        self.assertEqual(shown, {"cap_net_admin", "cap_sys_admin", "host_pid_ptrace",
+                                 "unguarded_link"})
+        self.assertEqual(self.recorder.arrivals(denied), [])
+        done = self.docker.call("exec", name, *first(token("rights"), "x"))
+        self.assertEqual(errors(done.stdout.decode()), CONFINED)
+        made = self.create(self.POLICY, accept=["cap_net_admin"])
+        self.assertEqual(errors(self.inside(made, "--cap-add", "NET_ADMIN",
+                                            words=first(token("rights"), "x"))), CONFINED)
+
+    def test_privileged_exec(self):
+        made = self.create(self.POLICY)
+        name = self.container(made)
+        done = self.docker.call("exec", "--privileged", name, "true", check=False)
+        if b"unable to apply caps" in done.stdout + done.stderr:
+            self.skipTest("this machine grants no privileged processes")
+        self.assertEqual(done.returncode, 137, done)
+        self.assertTrue(self.daemon.show(made["name"])["exposures"][0]["ended"])
 
     def test_phases(self):
         made = self.create({"network_policy": allowlist(A4), "run_network_policy": allowlist(B4),

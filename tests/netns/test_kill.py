@@ -2,7 +2,8 @@
 """SIGKILL of `phasegate run` at any moment: the tree stays confined or is dead, never open, and
 the next start removes what was left.
 
-PHASEGATE_KILLS: how many at random moments; 100 without it, in each of the two builds."""
+PHASEGATE_KILLS: how many at random moments; 100 without it, and 40 in a build that is also stopped
+at each step."""
 
 import os
 import random
@@ -16,7 +17,8 @@ from lab import A4, D4, D6
 from phasegate import PROBE, PUBLIC, allowlist, policy
 from recorder import PORT
 
-KILLS, AT_ONCE = int(os.environ.get("PHASEGATE_KILLS", "100")), 3
+KILLS = int(os.environ.get("PHASEGATE_KILLS", "40" if steps.AVAILABLE else "100"))
+AT_ONCE = 3
 TEXT = policy(setup=PUBLIC, run=allowlist(A4), verifier=PUBLIC)
 PINS, RECORDS = "/sys/fs/bpf/phasegate", "/run/phasegate"
 
@@ -125,7 +127,7 @@ class Kill(NetTest):
         self.assert_next_start_cleans_up()
         print(f"{KILLS} kills within {span * 1000:.0f} ms of the start, seed {seed}; "
               f"the command had begun to send in {reached}", flush=True)
-        self.assertGreater(reached, KILLS // 10)
+        self.assertGreater(reached, KILLS // 20)
         self.assertLess(reached, KILLS)
 
     @unittest.skipUnless(steps.AVAILABLE, "built without PHASEGATE_TEST_HOOKS")

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "exposures.h"
 #include "exposures_watch.h"
 #include "links.h"
 #include "phases.h"
@@ -173,6 +174,12 @@ static void on_address_refused(void *userdata, struct pg_environment *environmen
 	pg_agent_close_event(agent, &json, pg_environment_owner(environment), name);
 }
 
+static void on_executed(void *userdata, struct pg_environment *environment,
+			const struct pg_event_exec *executed)
+{
+	pg_exposures_executed(userdata, environment, executed);
+}
+
 static void on_crowded(void *userdata, struct pg_environment *environment, uint64_t refused)
 {
 	const char *name = pg_environment_name(environment);
@@ -233,6 +240,7 @@ static int open_host(struct pg_agent *agent, struct pg_error *err)
 		.unguarded = on_unguarded,
 		.address_refused = on_address_refused,
 		.crowded = on_crowded,
+		.executed = on_executed,
 		.store = &socket_store,
 		.userdata = agent,
 		.interrupt_fd = -1,
@@ -268,6 +276,12 @@ static int adopt(struct pg_agent *agent, const char *name, struct pg_error *err)
 		free(managed);
 		return error;
 	}
+	/* The operator may refuse others than before. */
+	if (pg_environment_refuse_rights(managed->environment,
+					 pg_exposures_refused_rights(agent->config,
+								     managed->note.let),
+					 err) < 0)
+		pg_log_error("%s: %s", name, err->text);
 	pg_environment_tidy_inside(managed->environment);
 	pg_exposures_watch(managed, true);
 	LIST_INSERT_HEAD(&agent->environments, managed, link);
@@ -347,6 +361,9 @@ static int start(struct pg_agent *agent, struct pg_error *err)
 		error = pg_works_init(agent, err);
 	if (!error)
 		error = adopt_all(agent, err);
+	/* That of the agent before goes on until then. */
+	if (!error)
+		pg_host_watch_exec(agent->host);
 	if (!error)
 		error = pg_watch_start(agent, &agent->watch, err);
 	pg_passed_clear(&agent->passed, !error);

@@ -130,6 +130,7 @@ void pg_api_capabilities(struct pg_agent *agent, const struct pg_request *reques
 	pg_json_write_open(json, "guards", '{');
 	pg_json_write_bool(json, "veth", true);
 	pg_json_write_bool(json, "parent_cgroup", true);
+	pg_json_write_bool(json, "exec", pg_host_watches_exec(agent->host));
 	pg_json_write_close(json, '}');
 	write_operator(json, agent->config);
 	write_limits(json, agent->config);

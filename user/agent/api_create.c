@@ -157,6 +157,9 @@ static int prepare_note(struct creation *creation, struct pg_reply *reply)
 		managed->note.digest = creation->wanted.digest;
 		managed->note.verifier = creation->wanted.verifier;
 		managed->note.apart = creation->wanted.apart;
+		managed->note.let =
+			pg_exposures_let(creation->agent->config, &creation->members.exposures,
+					 creation->wanted.accept);
 		if (creation->wanted.phase == PG_PHASE_RUN)
 			managed->note.run_since = pg_boottime_ns();
 		managed->note.members = PG_TAKE_PTR(creation->members.sources);
@@ -196,6 +199,8 @@ static int make(struct pg_agent *agent, const struct pg_request *request, struct
 		.own_resolver_count = creation->own_resolver_count,
 		.dns = wanted->dns,
 		.owner = request->caller->uid,
+		.refused_rights =
+			pg_exposures_refused_rights(agent->config, creation->managed->note.let),
 	};
 
 	if (pg_note_print(&creation->managed->note, &note) < 0)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
+
 static bool is_refused(const struct pg_config *config, enum pg_exposure_id id, uint64_t accepted)
 {
 	switch (config->exposures[id]) {
@@ -22,6 +24,8 @@ static bool is_refused(const struct pg_config *config, enum pg_exposure_id id, u
 static void write_one(struct pg_json_writer *json, const struct pg_exposure *exposure)
 {
 	pg_json_write_string(json, "id", pg_exposure_name(exposure->id));
+	if (exposure->ended)
+		pg_json_write_bool(json, "ended", true);
 	pg_json_write_number(json, "member", exposure->member);
 	pg_json_write_string(json, "message", exposure->text);
 }
@@ -113,6 +117,22 @@ int pg_exposures_print(const struct pg_exposure_list *list, char **ret_elements)
 		pg_json_write_close(&json, '}');
 	}
 	return error ? error : pg_json_writer_end(&json, ret_elements, &size);
+}
+
+void pg_exposures_keep(struct pg_managed *managed, const struct pg_exposure_list *list)
+{
+	pg_autofree char *elements = NULL;
+	pg_autonote struct pg_note note = {0};
+	struct pg_error err = {};
+	char *both;
+
+	if (pg_exposures_print(list, &elements) < 0 || pg_note_copy(&managed->note, &note) < 0 ||
+	    asprintf(&both, "%s%s%s", note.exposures, *note.exposures ? "," : "", elements) < 0)
+		return;
+	free(note.exposures);
+	note.exposures = both;
+	if (pg_managed_set_note(managed, &note, &err) < 0)
+		pg_log_warning("%s: %s", pg_environment_name(managed->environment), err.text);
 }
 
 void pg_exposures_describe(const struct pg_config *config, struct pg_json_writer *json)

@@ -6,6 +6,7 @@
  *   exposures.c         judging, warning, showing
  *   exposures_find.c    looking at members
  *   exposures_watch.c   at what is started in them later
+ *   exposures_exec.c    what is ended then
  */
 #pragma once
 
@@ -31,6 +32,17 @@ int pg_exposures_judge(const struct pg_agent *agent, const struct pg_exposure_li
 		       uint64_t accepted, struct pg_reply *reply) PG_MUST_CHECK;
 void pg_exposures_warn(struct pg_agent *agent, const struct pg_exposure_list *list,
 		       uint64_t accepted);
+/* What the Environment shows from now on, besides what it did. */
+void pg_exposures_keep(struct pg_managed *managed, const struct pg_exposure_list *list);
+/* Kinds that are let be for as long as the Environment exists: found when it was made, or accepted
+ * by the request where it may. */
+uint64_t pg_exposures_let(const struct pg_config *config, const struct pg_exposure_list *found,
+			  uint64_t accepted);
+/* For pg_environment_options.refused_rights. */
+uint64_t pg_exposures_refused_rights(const struct pg_config *config, uint64_t let);
+/* The kernel has ended it. */
+void pg_exposures_executed(struct pg_agent *agent, const struct pg_environment *environment,
+			   const struct pg_event_exec *executed);
 /* Elements of a JSON array, which the caller frees; -ENOMEM. */
 int pg_exposures_print(const struct pg_exposure_list *list, char **ret_elements) PG_MUST_CHECK;
 /* The operator's levels, as members of an object. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is started in an Environment later: containers in a cgroup that was made for them, members
- * that are started anew. They run when they are seen, so they are told of and not refused. Looked
+ * that are started anew. They run when they are seen, so they are told of and not refused, but for
+ * rights, with which the kernel lets nothing be executed that is refused (exposures_exec.c). Looked
  * at is the first process of each cgroup, once it has executed the same for a second: before that a
  * runtime sets it up, with all rights.
  */
@@ -145,23 +146,6 @@ void pg_exposures_unwatch(struct pg_managed *managed)
 	free(PG_TAKE_PTR(managed->exposure_watch));
 }
 
-/* What the Environment shows from now on. */
-static void keep(struct pg_managed *managed, const struct pg_exposure_list *found)
-{
-	pg_autofree char *elements = NULL;
-	pg_autonote struct pg_note note = {0};
-	struct pg_error err = {};
-	char *both;
-
-	if (pg_exposures_print(found, &elements) < 0 || pg_note_copy(&managed->note, &note) < 0 ||
-	    asprintf(&both, "%s%s%s", note.exposures, *note.exposures ? "," : "", elements) < 0)
-		return;
-	free(note.exposures);
-	note.exposures = both;
-	if (pg_managed_set_note(managed, &note, &err) < 0)
-		pg_log_warning("%s: %s", pg_environment_name(managed->environment), err.text);
-}
-
 static void report(const struct look *look, const struct pg_exposure *one)
 {
 	const struct pg_environment *environment = look->managed->environment;
@@ -196,7 +180,7 @@ static void tell(const struct look *look, const struct pg_exposure_list *found)
 	for (size_t i = 0; i < fresh.count; i++)
 		watch->told |= PG_EXPOSURE_BIT(fresh.items[i].id);
 	if (fresh.count > 0)
-		keep(look->managed, &fresh);
+		pg_exposures_keep(look->managed, &fresh);
 }
 
 /* The path of a cgroup by its descriptor; "" if it cannot be told. */

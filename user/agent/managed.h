@@ -42,6 +42,7 @@ struct pg_note {
 	/* What each member was asked for as, a line each: JSON members of an object. Owned. */
 	char *members;
 	char *exposures; /* elements of a JSON array, of exposures.h; owned */
+	uint64_t let;	 /* kinds of them that were let be at its creation, one bit each */
 	char *warnings;	 /* elements of a JSON array: those of its creation; owned */
 	/* When the run phase began of which processes may be alive (CLOCK_BOOTTIME ns); 0: none. */
 	uint64_t run_since;

@@ -58,7 +58,7 @@ int pg_note_copy(const struct pg_note *note, struct pg_note *ret_copy)
 
 /* As it is written. The texts of JSON are kept as strings: nobody looks into them. */
 struct stored {
-	uint64_t digest, run_since, lease_deadline;
+	uint64_t digest, let, run_since, lease_deadline;
 	const char *verifier, *members, *exposures, *warnings, *lease_phase, *lease_then;
 	bool apart, frozen;
 };
@@ -69,6 +69,7 @@ static const struct pg_json_field fields[] = {
 	PG_JSON_FIELD(struct stored, apart, PG_JSON_BOOL),
 	PG_JSON_FIELD(struct stored, members, PG_JSON_STRING, .required = true),
 	PG_JSON_FIELD(struct stored, exposures, PG_JSON_STRING),
+	PG_JSON_FIELD(struct stored, let, PG_JSON_DECIMAL),
 	PG_JSON_FIELD(struct stored, warnings, PG_JSON_STRING, .required = true),
 	PG_JSON_FIELD(struct stored, run_since, PG_JSON_DECIMAL),
 	PG_JSON_FIELD(struct stored, frozen, PG_JSON_BOOL),
@@ -91,6 +92,7 @@ int pg_note_print(const struct pg_note *note, char **ret_text)
 	pg_json_write_bool(&json, "apart", note->apart);
 	pg_json_write_string(&json, "members", note->members);
 	pg_json_write_string(&json, "exposures", note->exposures);
+	pg_json_write_decimal(&json, "let", note->let);
 	pg_json_write_string(&json, "warnings", note->warnings);
 	pg_json_write_decimal(&json, "run_since", note->run_since);
 	pg_json_write_bool(&json, "frozen", note->frozen);
@@ -143,6 +145,7 @@ int pg_note_parse(const char *text, struct pg_note *ret_note, struct pg_error *e
 		return pg_fail(err, -EINVAL, "the note has a word that this version does not know");
 	note.digest = stored.digest;
 	note.apart = stored.apart;
+	note.let = stored.let;
 	note.run_since = stored.run_since;
 	note.frozen = stored.frozen;
 	note.members = strdup(stored.members);

@@ -84,6 +84,7 @@ static int take_settings(struct pg_environment *environment,
 	settings->report_denials = options->report_denials;
 	settings->dns = options->dns;
 	settings->owner = options->owner;
+	settings->refused_rights = options->refused_rights;
 	settings->resolver_count =
 		copy_servers(settings->resolvers, options->resolvers, options->resolver_count);
 	settings->own_resolver_count = copy_servers(settings->own_resolvers, options->own_resolvers,

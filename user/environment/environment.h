@@ -89,6 +89,11 @@ struct pg_environment_options {
 	/* A hosts(5) file, read now, whose names have these addresses; NULL: none. */
 	const char *hosts;
 	struct pg_dns_settings dns;
+	/*
+	 * PG_EXEC_* (abi/exec.h): what is executed in a member with one of these is ended by the
+	 * kernel, once pg_host_watch_exec() is in force.
+	 */
+	uint64_t refused_rights;
 	/* For a kept Environment: who may use it, and what its owner wants to find again; NULL: "".
 	 */
 	uid_t owner;
@@ -145,6 +150,10 @@ struct pg_switch {
  */
 int pg_environment_switch(struct pg_environment *environment, enum pg_phase phase,
 			  struct pg_switch *ret_switch, struct pg_error *err) PG_MUST_CHECK;
+
+/* As pg_environment_options.refused_rights, from now on. */
+int pg_environment_refuse_rights(struct pg_environment *environment, uint64_t rights,
+				 struct pg_error *err) PG_MUST_CHECK;
 
 /* Denies everything in all members until the next switch, as another generation of the phase. */
 int pg_environment_deny(struct pg_environment *environment, struct pg_switch *ret_switch,

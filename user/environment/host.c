@@ -15,12 +15,12 @@
 #include "base/log.h"
 #include "dns.h"
 #include "host_internal.h"
+#include "kernel/exec.h"
 #include "kernel/link.h"
 #include "kernel/mountinfo.h"
 #include "kernel/probe.h"
 #include "steps.h"
 
-/* A tenth of the idle time keeps the table close to what is alive at little cost. */
 /* Half of what an application may wait for the end of a connection that a switch has cut. */
 #define CLOSING_PAUSE_MS    50
 /* Of what passes take, that much longer something else is done. */
@@ -105,6 +105,9 @@ static void note_event(void *userdata, const struct pg_event *event)
 	case PG_EVENT_DENIED:
 		if (host->denied)
 			host->denied(host->userdata, environment, event);
+		break;
+	case PG_EVENT_EXEC:
+		pg_host_executed(environment, (const struct pg_event_exec *)event);
 		break;
 	case PG_EVENT_UNKNOWN_SOURCE:
 		pg_homes_look_into(environment);
@@ -336,6 +339,7 @@ static int take_options(struct pg_host *host, const struct pg_host_options *opti
 	host->unguarded = options->unguarded;
 	host->address_refused = options->address_refused;
 	host->crowded = options->crowded;
+	host->executed = options->executed;
 	host->store = options->store;
 	host->userdata = options->userdata;
 	host->interrupt_fd = options->interrupt_fd;
@@ -414,6 +418,7 @@ void pg_host_free(struct pg_host *host)
 	if (host->pins)
 		pg_pins_leave(host);
 	pg_kept_clear(host);
+	pg_exec_watch_free(host->exec_watch);
 	pg_kernel_free(host->kernel);
 	pg_address_set_clear(&host->never_allowed);
 	free(host->ports);

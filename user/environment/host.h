@@ -48,6 +48,10 @@ typedef void (*pg_unguarded_link)(void *userdata, struct pg_environment *environ
  * its own flood, or somebody's outside. */
 typedef void (*pg_crowded)(void *userdata, struct pg_environment *environment, uint64_t refused);
 
+/* Receives what the kernel has ended since it was executed with rights that are refused. */
+typedef void (*pg_executed)(void *userdata, struct pg_environment *environment,
+			    const struct pg_event_exec *executed);
+
 /* Where an agent pins, as a rule. */
 #define PG_PINS_DEFAULT PG_PIN_ROOT "/+agent"
 
@@ -71,6 +75,7 @@ struct pg_host_options {
 	pg_unguarded_link unguarded;	     /* may be NULL */
 	pg_address_refused address_refused;  /* NULL: a warning */
 	pg_crowded crowded;		     /* may be NULL */
+	pg_executed executed;		     /* may be NULL */
 	const struct pg_socket_store *store; /* may be NULL */
 	void *userdata;			     /* of all of them */
 	/* When it is readable, waits of pg_host_open(), of pg_environment_create(), _update() and
@@ -130,6 +135,14 @@ int pg_host_check_pins(const char *pins, struct pg_error *err) PG_MUST_CHECK;
  */
 int pg_host_kept(const struct pg_host *host, char ***ret_names, size_t *ret_count,
 		 struct pg_error *err) PG_MUST_CHECK;
+
+/*
+ * From now on what is executed with refused rights (pg_environment_options) is ended; with .pins
+ * also when this process has gone. Takes some tenths of a second; if the kernel does not let
+ * programs see what is executed, there is the warning "exec_watch".
+ */
+void pg_host_watch_exec(struct pg_host *host);
+bool pg_host_watches_exec(const struct pg_host *host);
 
 /* All Environments must have been destroyed or left. With no kept ones, the pins go too. */
 void pg_host_free(struct pg_host *host);

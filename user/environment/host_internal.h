@@ -51,6 +51,7 @@ LIST_HEAD(pg_kept_list, pg_kept);
 
 struct pg_host {
 	struct pg_kernel *kernel;
+	struct pg_exec_watch *exec_watch; /* NULL: none */
 	char *cgroup_mount;
 	int cgroup_mount_fd;
 	int epoll_fd;
@@ -74,6 +75,7 @@ struct pg_host {
 	pg_unguarded_link unguarded;
 	pg_address_refused address_refused;
 	pg_crowded crowded;
+	pg_executed executed;
 	const struct pg_socket_store *store; /* NULL: none */
 	void *userdata;
 	char *parent; /* of the cgroups that are made, below the cgroup2 mount */
@@ -98,6 +100,9 @@ struct pg_host {
 #define PG_PROC_FILE_MAX (64UL * 1024)
 
 void pg_host_warn(const struct pg_host *host, const char *code, const char *message);
+
+/* exec.c */
+void pg_host_executed(struct pg_environment *environment, const struct pg_event_exec *executed);
 
 /* own.c: -EBUSY if this process is in an Environment; no record is its own yet. */
 int pg_records_refuse_here(int records_fd, struct pg_error *err) PG_MUST_CHECK;

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/vector.h"
+#include "kernel/exec.h"
 #include "kernel/guard.h"
 
 #define BPFFS "/sys/fs/bpf"
@@ -164,6 +165,7 @@ void pg_pins_leave(struct pg_host *host)
 
 	if (!host->kernel || host->in_use || pg_records_lock(host->interrupt_fd, &records_fd, NULL))
 		return;
+	(void)!pg_exec_watch_unpin(host->pins, NULL);
 	(void)!pg_kernel_unpin(host->pins, NULL);
 	pg_parent_remove(host);
 	(void)!rmdir(host->pins);

@@ -403,15 +403,17 @@ int pg_places_admit(struct pg_environment *environment, struct pg_error *err)
 	for (size_t i = 0; i < pg_place_count(environment) && !error; i++) {
 		const struct pg_place *place = &environment->places[i];
 		const char *path = pg_place_path(environment, i);
+		struct pg_member member;
 
 		if (place->fd < 0)
 			continue;
+		member = (struct pg_member){.env_id = environment->header.env_id,
+					    .level = level_of(path),
+					    .refused = environment->settings.refused_rights};
 		if (pg_place_count(environment) == 1)
-			error = pg_member_add_alone(environment->host->kernel, place->id,
-						    level_of(path), err);
+			error = pg_member_add_alone(environment->host->kernel, &member, err);
 		else if (together || level_of(path) <= PG_MEMBER_LEVEL_MAX)
-			error = pg_member_add(environment->host->kernel, place->id,
-					      environment->header.env_id, level_of(path), err);
+			error = pg_member_add(environment->host->kernel, place->id, &member, err);
 		if (!error && pins && pg_host_is_below_parent(environment->host, path))
 			error = pg_guard_admit(pins, place->id, err);
 	}

@@ -101,6 +101,7 @@ static void write_settings(struct pg_json_writer *json, const struct pg_settings
 	}
 	pg_json_write_close(json, ']');
 	pg_json_write_number(json, "owner", settings->owner);
+	pg_json_write_decimal(json, "refused_rights", settings->refused_rights);
 	pg_json_write_string(json, "note", settings->note ? settings->note : "");
 }
 

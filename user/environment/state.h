@@ -39,6 +39,7 @@ struct pg_fixed_host {
 struct pg_settings {
 	bool apart, report_denials;
 	bool attached; /* members were running before */
+	uint64_t refused_rights;
 	struct pg_dns_settings dns;
 	struct pg_endpoint resolvers[PG_NAMESERVERS_MAX], own_resolvers[PG_NAMESERVERS_MAX];
 	size_t resolver_count, own_resolver_count;

@@ -15,7 +15,7 @@
 #define STATE_VALUES 2097152UL
 
 struct text {
-	uint64_t version, abi, state, flags, owner, held;
+	uint64_t version, abi, state, flags, owner, held, refused_rights;
 	const char *intent, *pins, *note;
 	bool apart, report_denials, forbid_private;
 	uint64_t floor_s, grace_s, wildcard_per_minute, denial, addresses_max;
@@ -46,6 +46,7 @@ static const struct pg_json_field text_fields[] = {
 	FIELD(own_resolvers, PG_JSON_ARRAY, .required = true, .max = PG_NAMESERVERS_MAX),
 	FIELD(hosts, PG_JSON_ARRAY, .required = true),
 	FIELD(owner, PG_JSON_NUMBER, .required = true, .max = UINT32_MAX),
+	FIELD(refused_rights, PG_JSON_DECIMAL),
 	FIELD(note, PG_JSON_STRING, .required = true),
 };
 #undef FIELD
@@ -189,6 +190,7 @@ static int take_text(const struct text *text, struct pg_saved *saved)
 	settings->attached = saved->flags & PG_HEADER_ATTACHED;
 	settings->report_denials = text->report_denials;
 	settings->owner = (uid_t)text->owner;
+	settings->refused_rights = text->refused_rights;
 	settings->dns = (struct pg_dns_settings){
 		.floor_s = (unsigned int)text->floor_s,
 		.grace_s = (unsigned int)text->grace_s,

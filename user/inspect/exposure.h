@@ -97,6 +97,7 @@ struct pg_exposure {
 	enum pg_exposure_id id;
 	size_t member; /* by number */
 	char *text;
+	bool ended; /* the process is not there any more, because of that */
 };
 
 /* Texts of one kind and member that are kept: the others say the same of something else. */

@@ -6,6 +6,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include <phasegate/abi/exec.h>
+
 #include "parts.h"
 
 /* Later than the C library's headers of the oldest systems. */
@@ -34,82 +36,71 @@ static const struct {
 #undef PG_X
 };
 
-static bool has(const struct pg_process *process, int capability)
+static void add(struct pg_inspection *inspection, enum pg_exposure_id id, const char *what)
 {
-	return process->capabilities >> capability & 1;
+	pg_exposures_add(inspection->found, id, inspection->member, "%s %s", inspection->name,
+			 what);
 }
 
-/* All that this kernel has. */
-static bool has_everything(const struct pg_process *process)
+void pg_inspect_executed(struct pg_inspection *inspection, uint64_t executed)
 {
-	return has(process, CAP_SYS_ADMIN) && has(process, CAP_SYS_MODULE) &&
-	       has(process, CAP_SYS_RAWIO) && has(process, CAP_SYS_BOOT) &&
-	       has(process, CAP_MAC_ADMIN) && has(process, CAP_SYSLOG);
-}
-
-/* In the host's network it is PG_EXPOSURE_UNGUARDED_LINK. */
-static bool is_named_elsewhere(const struct pg_process *process, enum pg_exposure_id id)
-{
-	return id == PG_EXPOSURE_CAP_NET_ADMIN &&
-	       pg_same_namespace(process->proc_fd, "net", "self");
-}
-
-static void look_at_capabilities(struct pg_inspection *inspection, const struct pg_process *process)
-{
+	if (executed & PG_EXEC_HOST_PIDS)
+		add(inspection, PG_EXPOSURE_HOST_PID_PTRACE,
+		    "is in the host's pid namespace and has CAP_SYS_PTRACE: it can act as any"
+		    " process of the host");
+	/* Nothing can guard the host's own interfaces. */
+	if (executed & PG_EXEC_HOST_NETWORK)
+		add(inspection, PG_EXPOSURE_UNGUARDED_LINK,
+		    "uses the host's network and may have CAP_NET_RAW or CAP_NET_ADMIN: what it"
+		    " sends by packet sockets is judged by nothing");
+	if (executed & PG_EXEC_PRIVILEGED &&
+	    !pg_exposures_have(inspection->found, PG_EXPOSURE_PRIVILEGED, inspection->member))
+		add(inspection, PG_EXPOSURE_PRIVILEGED,
+		    "has all capabilities: its root can leave it, and with it the policy");
 	for (size_t i = 0; i < PG_ARRAY_SIZE(rights); i++)
-		if (has(process, rights[i].capability) &&
-		    !is_named_elsewhere(process, rights[i].id))
+		if (executed & PG_EXEC_CAPABILITY(rights[i].capability))
 			pg_exposures_add(inspection->found, rights[i].id, inspection->member,
 					 "%s has %s%s: it %s", inspection->name,
 					 strncmp(rights[i].name, "CAP_", 4) == 0 ? "" : "CAP_",
 					 rights[i].name, rights[i].purpose);
 }
 
-static void look_at_host_pids(struct pg_inspection *inspection, const struct pg_process *process)
+uint64_t pg_inspect_rights_of(enum pg_exposure_id id)
 {
-	if (!pg_same_namespace(process->proc_fd, "pid", "self"))
-		return;
-	if (process->own_user && has(process, CAP_SYS_PTRACE))
-		pg_exposures_add(inspection->found, PG_EXPOSURE_HOST_PID_PTRACE, inspection->member,
-				 "%s is in the host's pid namespace and has CAP_SYS_PTRACE: it can"
-				 " act as any process of the host",
-				 inspection->name);
-	else
-		pg_exposures_add(inspection->found, PG_EXPOSURE_HOST_PID, inspection->member,
-				 "%s is in the host's pid namespace: it sees the host's processes,"
-				 " and can act as those of the same user that have no more"
-				 " capabilities, unless the host's kernel.yama.ptrace_scope"
-				 " forbids it",
-				 inspection->name);
-}
+	uint64_t found = 0;
 
-/* Nothing can guard the host's own interfaces. */
-static void look_at_network(struct pg_inspection *inspection, const struct pg_process *process)
-{
-	if (process->own_user && process->capabilities & PG_NET_CAPABILITIES &&
-	    pg_same_namespace(process->proc_fd, "net", "self"))
-		pg_exposures_add(inspection->found, PG_EXPOSURE_UNGUARDED_LINK, inspection->member,
-				 "%s uses the host's network and may have %s: what it sends by"
-				 " packet sockets is judged by nothing",
-				 inspection->name,
-				 has(process, CAP_NET_RAW) ? "CAP_NET_RAW" : "CAP_NET_ADMIN");
+	for (size_t i = 0; i < PG_ARRAY_SIZE(rights); i++)
+		if (rights[i].id == id)
+			found |= PG_EXEC_CAPABILITY(rights[i].capability);
+	if (id == PG_EXPOSURE_PRIVILEGED)
+		found = PG_EXEC_PRIVILEGED;
+	if (id == PG_EXPOSURE_UNGUARDED_LINK)
+		found = PG_EXEC_HOST_NETWORK;
+	if (id == PG_EXPOSURE_HOST_PID_PTRACE)
+		found = PG_EXEC_HOST_PIDS;
+	return found;
 }
 
 void pg_inspect_rights(struct pg_inspection *inspection, const struct pg_process *process)
 {
-	look_at_host_pids(inspection, process);
-	look_at_network(inspection, process);
+	const bool host_pids = pg_same_namespace(process->proc_fd, "pid", "self");
 	/* What it has in a user namespace of its own it has over nothing of the host. */
-	if (!process->own_user ||
-	    pg_exposures_have(inspection->found, PG_EXPOSURE_PRIVILEGED, inspection->member))
-		return;
-	if (has_everything(process))
-		pg_exposures_add(inspection->found, PG_EXPOSURE_PRIVILEGED, inspection->member,
-				 "%s has all capabilities: its root can leave it, and with it the"
-				 " policy",
-				 inspection->name);
-	else
-		look_at_capabilities(inspection, process);
+	uint64_t found =
+		process->own_user
+			? pg_exec_rights(process->capabilities,
+					 pg_same_namespace(process->proc_fd, "net", "self"),
+					 host_pids)
+			: 0;
+
+	if (host_pids && !(found & PG_EXEC_HOST_PIDS))
+		add(inspection, PG_EXPOSURE_HOST_PID,
+		    "is in the host's pid namespace: it sees the host's processes, and can act as"
+		    " those of the same user that have no more capabilities, unless the host's"
+		    " kernel.yama.ptrace_scope forbids it");
+	/* A runtime may have said so. */
+	if (pg_exposures_have(inspection->found, PG_EXPOSURE_PRIVILEGED, inspection->member))
+		found &= PG_EXEC_HOST_PIDS | PG_EXEC_HOST_NETWORK;
+	pg_inspect_executed(inspection, found);
 }
 
 /* How the runtimes are called whose containers have a kernel or a network stack of their own. */

@@ -13,6 +13,7 @@
 #include <phasegate/abi/event.h>
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/header.h>
+#include <phasegate/abi/member.h>
 
 #include "base/error.h"
 
@@ -98,14 +99,14 @@ int pg_header_clear(struct pg_kernel *kernel, uint64_t cgroup_id,
 
 /*
  * Members (abi/member.h). Where an Environment has several and its headers have PG_HEADER_MEMBERS,
- * a socket of the member, or below it, is within for all of them on loopback. -EDOM: the level is
- * above PG_MEMBER_LEVEL_MAX.
+ * a socket of the member, or below it, is within for all of them on loopback. Replaces what was
+ * there. -EDOM: the level is above PG_MEMBER_LEVEL_MAX.
  */
-int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id, unsigned int level,
+int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, const struct pg_member *member,
 		  struct pg_error *err) PG_MUST_CHECK;
-/* The only one of an Environment, for links without a guard (kernel/link.h); one that is too deep
- * is left out. */
-int pg_member_add_alone(struct pg_kernel *kernel, uint64_t env_id, unsigned int level,
+/* The only one of an Environment, for links without a guard (kernel/link.h) and for what is
+ * executed in it; one that is too deep is left out. */
+int pg_member_add_alone(struct pg_kernel *kernel, struct pg_member *member,
 			struct pg_error *err) PG_MUST_CHECK;
 /*
  * For headers with PG_HEADER_MEMBER_ADDRESSES: what members send to the address is open, in

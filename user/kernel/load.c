@@ -39,6 +39,8 @@ static int handle_event(void *context, void *data, size_t size)
 	if (parked->event.kind == PG_EVENT_PARKED &&
 	    (size < sizeof(*parked) || parked->size > sizeof(parked->data)))
 		return 0;
+	if (parked->event.kind == PG_EVENT_EXEC && size < sizeof(struct pg_event_exec))
+		return 0;
 	kernel->sink(kernel->sink_userdata, data);
 	return 0;
 }

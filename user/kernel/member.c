@@ -26,25 +26,26 @@ static int put(struct pg_kernel *kernel, uint64_t cgroup_id, const struct pg_mem
 	return 0;
 }
 
-int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, uint64_t env_id, unsigned int level,
+static bool has_level(const struct pg_member *member)
+{
+	return member->level && member->level <= PG_MEMBER_LEVEL_MAX;
+}
+
+int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, const struct pg_member *member,
 		  struct pg_error *err)
 {
-	const struct pg_member member = {.env_id = env_id, .level = level};
-
-	if (!level || level > PG_MEMBER_LEVEL_MAX)
+	if (!has_level(member))
 		return pg_fail(err, -EDOM,
 			       "a cgroup at depth %u cannot be one of several members: %d is the"
 			       " deepest",
-			       level, PG_MEMBER_LEVEL_MAX);
-	return put(kernel, cgroup_id, &member, err);
+			       member->level, PG_MEMBER_LEVEL_MAX);
+	return put(kernel, cgroup_id, member, err);
 }
 
-int pg_member_add_alone(struct pg_kernel *kernel, uint64_t env_id, unsigned int level,
-			struct pg_error *err)
+int pg_member_add_alone(struct pg_kernel *kernel, struct pg_member *member, struct pg_error *err)
 {
-	const struct pg_member member = {.env_id = env_id, .level = level, .alone = 1};
-
-	return level && level <= PG_MEMBER_LEVEL_MAX ? put(kernel, env_id, &member, err) : 0;
+	member->alone = 1;
+	return has_level(member) ? put(kernel, member->env_id, member, err) : 0;
 }
 
 int pg_socket_mark(struct pg_kernel *kernel, int socket_fd, const struct pg_mark *mark)

@@ -25,6 +25,7 @@ static const struct {
 	{"bpffs", pg_probe_bpffs, false},
 	{"socket-diag.tcp", pg_probe_tcp_diag, true},
 	{"socket-diag.udp", pg_probe_udp_diag, true},
+	{"exec", pg_probe_exec, false},
 };
 
 void pg_probe_found(struct pg_probe_report *report, const char *format, ...)

@@ -57,6 +57,9 @@ void pg_probe_maps(struct pg_probe *probe);
 void pg_probe_helpers(struct pg_probe *probe);
 void pg_probe_hooks(struct pg_probe *probe);
 
+/* exec.c */
+void pg_probe_exec(struct pg_probe_report *report);
+
 /* probe_link.c */
 void pg_probe_link(struct pg_probe *probe, const struct pg_scratch *scratch);
 

@@ -10,6 +10,7 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <exec.skel.h>
 #include <guard.skel.h>
 #include <phasegate.skel.h>
 
@@ -32,20 +33,23 @@ static void known_close(struct pg_known *known)
 {
 	phasegate_bpf__destroy(known->phasegate);
 	guard_bpf__destroy(known->guard);
+	exec_bpf__destroy(known->exec);
 }
 
 static int known_open(struct pg_known *ret_known, struct pg_error *err)
 {
 	ret_known->phasegate = phasegate_bpf__open();
 	ret_known->guard = guard_bpf__open();
-	if (!ret_known->phasegate || !ret_known->guard)
+	ret_known->exec = exec_bpf__open();
+	if (!ret_known->phasegate || !ret_known->guard || !ret_known->exec)
 		return pg_fail_errno(err, -errno, "opening the BPF objects");
 	return 0;
 }
 
 static const char *hook_of(const struct pg_known *known, const char *name)
 {
-	const struct bpf_object *const objects[] = {known->phasegate->obj, known->guard->obj};
+	const struct bpf_object *const objects[] = {known->phasegate->obj, known->guard->obj,
+						    known->exec->obj};
 	struct bpf_program *program;
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(objects); i++)

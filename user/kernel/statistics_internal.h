@@ -8,6 +8,7 @@
 struct pg_known {
 	struct phasegate_bpf *phasegate;
 	struct guard_bpf *guard;
+	struct exec_bpf *exec;
 };
 
 /* Octets of the program or map behind the descriptor, as the kernel accounts for them. */

@@ -8,6 +8,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <exec.skel.h>
 #include <guard.skel.h>
 #include <phasegate.skel.h>
 
@@ -108,7 +109,8 @@ static bool count_elements(int fd, const struct bpf_map_info *info, uint64_t *re
 /* The kernel cuts a map's name after 15 characters. */
 static const char *name_of(const struct pg_known *known, const struct bpf_map_info *info)
 {
-	const struct bpf_object *const objects[] = {known->phasegate->obj, known->guard->obj};
+	const struct bpf_object *const objects[] = {known->phasegate->obj, known->guard->obj,
+						    known->exec->obj};
 	struct bpf_map *map;
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(objects); i++)

@@ -22,7 +22,12 @@ enum pg_event_kind {
 	/* A packet to another device than lo was denied for its source, .local: an address that
 	 * user space may not know of yet. At most PG_EVENT_SOURCE_PER_S. */
 	PG_EVENT_UNKNOWN_SOURCE = 5,
+	/* A program was executed with rights that are refused (struct pg_event_exec). */
+	PG_EVENT_EXEC = 6,
 };
+
+/* A container's id, and what runtimes put around it. */
+#define PG_EVENT_CGROUP_MAX 96
 
 struct pg_event {
 	__u64 env_id;
@@ -50,6 +55,16 @@ struct pg_event_parked {
 	__u8 data[PG_DNS_PARKED_MAX];
 };
 PG_ASSERT_SIZE(struct pg_event_parked, 88 + 24 + 8 + PG_DNS_PARKED_MAX);
+
+/* Of the head only .env_id, .cgroup_id and .time are set. */
+struct pg_event_exec {
+	struct pg_event event;
+	__u64 rights; /* PG_EXEC_* (exec.h) that it had and that are refused */
+	__u32 pid;    /* as the kernel counts */
+	__s32 error;  /* 0, or the negative errno why it was not ended */
+	char program[16], cgroup[PG_EVENT_CGROUP_MAX]; /* their names, "" if not known, maybe cut */
+};
+PG_ASSERT_SIZE(struct pg_event_exec, 88 + 16 + 16 + PG_EVENT_CGROUP_MAX);
 
 /* Element of pg_event_budgets (index: that of the state): what was reported in a second. */
 struct pg_event_budget {

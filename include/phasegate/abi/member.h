@@ -2,9 +2,10 @@
 /*
  * Members of Environments, by cgroup id: an Environment has one or more cgroups, at whatever
  * depths, each with a header of its own. Asked on loopback, for whether a receiver that is not the
- * member's own is another member's of the same Environment (PG_HEADER_MEMBERS); and on veths
- * without a guard, for whether a frame is a member's. One that is alone may be missing, if its
- * cgroup is deeper than PG_MEMBER_LEVEL_MAX.
+ * member's own is another member's of the same Environment (PG_HEADER_MEMBERS); on veths without a
+ * guard, for whether a frame is a member's; and when something is executed, for what it may not
+ * have (abi/exec.h). One that is alone may be missing, if its cgroup is deeper than
+ * PG_MEMBER_LEVEL_MAX.
  */
 #pragma once
 
@@ -12,10 +13,11 @@
 
 struct pg_member {
 	__u64 env_id;
-	__u32 level; /* depth of the cgroup; the root has 0 */
-	__u32 alone; /* the Environment has no other one, and its id is the key */
+	__u32 level;   /* depth of the cgroup; the root has 0 */
+	__u32 alone;   /* the Environment has no other one, and its id is the key */
+	__u64 refused; /* PG_EXEC_*: what is executed with one of these is ended */
 };
-PG_ASSERT_SIZE(struct pg_member, 16);
+PG_ASSERT_SIZE(struct pg_member, 24);
 
 /*
  * Key of pg_member_addresses: an address that another member has in a network namespace of its own,

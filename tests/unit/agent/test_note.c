@@ -17,6 +17,7 @@ static void check_round_trip(const struct pg_note *note)
 	cr_expect_str_eq(text, again);
 	cr_expect_eq(read.digest, note->digest);
 	cr_expect_eq(read.run_since, note->run_since);
+	cr_expect_eq(read.let, note->let);
 	cr_expect_eq(read.lease.deadline, note->lease.deadline);
 }
 
@@ -29,6 +30,7 @@ Test(note, round_trip)
 			       .members = members,
 			       .exposures = exposures,
 			       .warnings = warnings,
+			       .let = 1ULL << 63 | 1,
 			       .run_since = 9007199254740993,
 			       .frozen = true};
 

@@ -58,6 +58,7 @@ static struct pg_saved example(void)
 				.hosts = &host,
 				.host_count = 1,
 				.owner = 1000,
+				.refused_rights = 1ULL << 63 | 1,
 				.note = (char *)"a \"note\" \xc3\xa4\n{}",
 			},
 	};
@@ -110,6 +111,7 @@ Test(state, reads_what_it_wrote)
 	cr_expect_eq(pg_addr_compare(&found.settings.hosts[0].addr, &saved.settings.hosts[0].addr),
 		     0);
 	cr_expect_eq(found.settings.owner, 1000);
+	cr_expect_eq(found.settings.refused_rights, 1ULL << 63 | 1);
 	cr_expect_str_eq(found.settings.note, saved.settings.note);
 }
 

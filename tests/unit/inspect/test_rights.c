@@ -7,6 +7,8 @@
 
 #include <criterion/criterion.h>
 
+#include <phasegate/abi/exec.h>
+
 #include "inspect/parts.h"
 
 /* Docker's default. */
@@ -46,6 +48,46 @@ Test(rights, capabilities)
 	cr_expect_eq(count_of(1ULL << CAP_SYS_ADMIN | 1ULL << CAP_SYS_RAWIO, true, &two), 2);
 	/* What it may do in a user namespace of its own is nobody else's. */
 	cr_expect_eq(count_of(UINT64_MAX, false, &foreign), 0);
+}
+
+/* What is refused of a member is found of a program that is executed in it, and the other way. */
+Test(rights, executed)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < PG_EXPOSURE_COUNT; i++) {
+		const enum pg_exposure_id id = (enum pg_exposure_id)i;
+		const uint64_t rights = pg_inspect_rights_of(id);
+
+		cr_expect_eq(all & rights, 0, "%s", pg_exposure_name(id));
+		all |= rights;
+		for (uint64_t bit = 1; bit; bit <<= 1) {
+			pg_autoexposures struct pg_exposure_list found = {0};
+			struct pg_inspection inspection = {.name = "it", .found = &found};
+
+			if (!(rights & bit))
+				continue;
+			pg_inspect_executed(&inspection, bit);
+			cr_assert_eq(found.count, 1);
+			cr_expect_eq(found.items[0].id, id, "%s", found.items[0].text);
+		}
+	}
+	cr_expect_eq(pg_inspect_rights_of(PG_EXPOSURE_CAP_NET_ADMIN), 1ULL << CAP_NET_ADMIN);
+	cr_expect_eq(all >> 61, 7);
+}
+
+Test(rights, of_the_host)
+{
+	const uint64_t raw = 1ULL << CAP_NET_RAW, admin = 1ULL << CAP_NET_ADMIN;
+	const uint64_t trace = 1ULL << CAP_SYS_PTRACE, all = UINT64_MAX;
+
+	cr_expect_eq(pg_exec_rights(raw | admin, false, false), raw | admin);
+	cr_expect_eq(pg_exec_rights(admin, true, false), PG_EXEC_HOST_NETWORK);
+	cr_expect_eq(pg_exec_rights(raw, true, true), raw | PG_EXEC_HOST_NETWORK);
+	cr_expect_eq(pg_exec_rights(trace, true, true), trace | PG_EXEC_HOST_PIDS);
+	cr_expect_eq(pg_exec_rights(all, false, false), PG_EXEC_PRIVILEGED);
+	cr_expect_eq(pg_exec_rights(all, true, true),
+		     PG_EXEC_PRIVILEGED | PG_EXEC_HOST_NETWORK | PG_EXEC_HOST_PIDS);
 }
 
 Test(rights, runtimes)

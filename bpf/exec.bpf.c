@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What is executed in an Environment with rights that no policy can hold, and that the operator
+ * refuses, is ended before its first instruction. A policy could not close what it may do: a
+ * macvlan on the host's card passes no hook. An object of its own, since it may be that the kernel
+ * does not let it be attached.
+ */
+#include <vmlinux.h>
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include <phasegate/abi/exec.h>
+
+#include "maps_shared.bpf.h"
+#include "task.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Set before the load: of the agent's namespaces. */
+const volatile __u32 pg_pid_namespace, pg_net_namespace;
+
+#define PG_SIGKILL	     9
+/* MAX_PID_NS_LEVEL */
+#define PG_PID_NAMESPACE_MAX 32
+
+/* The id of the task's cgroup at the level; 0: it is not that deep. */
+static __always_inline __u64 pg_cgroup_at(struct task_struct *task, int level)
+{
+	const struct cgroup___ids *cgroup;
+	__u64 id = 0;
+
+	/* Since Linux 6.1 programs of this kind can ask for it. */
+	if (!bpf_core_field_exists(struct cgroup___ids, ancestor_ids))
+		return bpf_get_current_ancestor_cgroup_id(level);
+	cgroup = (const struct cgroup___ids *)task->cgroups->dfl_cgrp;
+	if (level <= cgroup->level)
+		bpf_probe_read_kernel(&id, sizeof(id), &cgroup->ancestor_ids[level]);
+	return id;
+}
+
+/* The member that the task is in. */
+static __always_inline const struct pg_member *pg_find_member(struct task_struct *task, __u64 *id)
+{
+	const struct pg_member *member;
+
+#pragma unroll
+	for (int level = 1; level <= PG_MEMBER_LEVEL_MAX; level++) {
+		*id = pg_cgroup_at(task, level);
+		if (!*id)
+			return NULL;
+		member = bpf_map_lookup_elem(&pg_members, id);
+		if (member)
+			return member;
+	}
+	return NULL;
+}
+
+/* The agent's pid namespace, or the outermost one if the task is in none below it. */
+static __always_inline struct pid_namespace *pg_host_pids(struct nsproxy *own)
+{
+	struct pid_namespace *pids = own->pid_ns_for_children;
+
+	for (int i = 0; i < PG_PID_NAMESPACE_MAX; i++) {
+		struct pid_namespace *parent = pids->parent;
+
+		if (pids->ns.inum == pg_pid_namespace || !parent)
+			break;
+		pids = parent;
+	}
+	return pids;
+}
+
+/*
+ * Whether it is the host's: it has its root directory, as a container runtime has until the
+ * container is set up, and its hooks; or, if a runtime has another one (snap), all of these
+ * namespaces.
+ */
+static __always_inline bool pg_is_of_host(struct task_struct *task, struct pid_namespace *pids)
+{
+	struct task_struct *init = pids->child_reaper;
+	struct nsproxy *own = task->nsproxy, *host = init->nsproxy;
+
+	if (task->fs->root.dentry == init->fs->root.dentry)
+		return true;
+	return own->pid_ns_for_children == pids && own->uts_ns == host->uts_ns &&
+	       own->ipc_ns == host->ipc_ns && own->cgroup_ns == host->cgroup_ns;
+}
+
+static __always_inline void pg_tell(struct task_struct *task, const struct pg_member *member,
+				    __u64 member_id, __u64 rights, long error)
+{
+	struct pg_event_exec *exec = bpf_ringbuf_reserve(&pg_events, sizeof(*exec), 0);
+
+	if (!exec)
+		return;
+	__builtin_memset(exec, 0, sizeof(*exec));
+	exec->event.kind = PG_EVENT_EXEC;
+	exec->event.env_id = member->env_id;
+	exec->event.cgroup_id = member_id;
+	exec->event.time = bpf_ktime_get_boot_ns();
+	exec->rights = rights;
+	exec->pid = task->tgid;
+	exec->error = (__s32)error;
+	bpf_get_current_comm(exec->program, sizeof(exec->program));
+	bpf_probe_read_kernel_str(exec->cgroup, sizeof(exec->cgroup),
+				  task->cgroups->dfl_cgrp->kn->name);
+	bpf_ringbuf_submit(exec, 0);
+}
+
+/* In the task that executes, which has its new rights and is still in the kernel. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(pg_exec, struct task_struct *task)
+{
+	const struct cred *cred = task->cred;
+	const struct pg_member *member;
+	struct pid_namespace *pids;
+	__u64 member_id, rights;
+
+	member = pg_find_member(task, &member_id);
+	/* In a user namespace of its own it has no rights over the host. */
+	if (!member || !member->refused || cred->user_ns->level)
+		return 0;
+	pids = pg_host_pids(task->nsproxy);
+	rights = pg_exec_rights(pg_task_capabilities(cred),
+				task->nsproxy->net_ns->ns.inum == pg_net_namespace,
+				task->nsproxy->pid_ns_for_children == pids);
+	rights &= member->refused;
+	if (rights && !pg_is_of_host(task, pids))
+		pg_tell(task, member, member_id, rights, bpf_send_signal(PG_SIGKILL));
+	return 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Maps that more than one object has: user space makes them the same. */
+#pragma once
+
+#include <vmlinux.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include <phasegate/abi/event.h>
+#include <phasegate/abi/limits.h>
+#include <phasegate/abi/member.h>
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_MEMBERS_TOTAL_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct pg_member);
+} pg_members SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, PG_EVENT_RING_BYTES);
+} pg_events SEC(".maps");
