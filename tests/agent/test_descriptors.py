@@ -91,7 +91,6 @@ class Descriptors(AgentTest):
         def nothing_is_left():
             self.assertEqual(self.ask("GET", "/v1/environments")["environments"], [])
             self.assertFalse(os.path.exists(f"/run/phasegate/{name}"))
-            self.assertFalse(os.path.exists(f"{self.daemon.pins}/{name}"))
 
         self.until_it_works(lambda: self.ask("POST", "/v1/environments", body), nothing_is_left)
 

@@ -12,7 +12,7 @@ import cgroups
 import openapi
 from agentcase import AgentTest
 from box import Box, let_forward
-from daemon import PINS, UnixConnection, directory_of, read_reply
+from daemon import UnixConnection, directory_of, read_reply
 from harness import main
 from lab import A4, D4, R4
 from nameserver import NAME, Nameserver
@@ -173,7 +173,10 @@ class Verify(AgentTest):
     def test_a_hook_that_is_gone(self):
         """What only the packets' hook sees goes out, and is said to."""
         made = self.create({"network_policy": NO_NETWORK})
-        self.bpftool("link", "detach", "pinned", f"{PINS}/{made['name']}/0/pg_egress")
+        cgroup = cgroups.path_of(made["cgroup_parent"])
+        shown = json.loads(self.bpftool("-j", "cgroup", "show", cgroup))
+        egress, = (program["id"] for program in shown if program["name"] == "pg_egress")
+        self.bpftool("cgroup", "detach", cgroup, "egress", "id", str(egress), "multi")
         reply = self.verify(made, blocked=f"{D4}:{PORT}", without=OPEN)
         rows = self.vectors(reply)
         self.assertEqual({name: rows[name]["result"] for name in ("udp-lite", "udp-sendto")},

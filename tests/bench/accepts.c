@@ -105,14 +105,13 @@ static int make_listener(void *userdata)
 struct hooked {
 	int cgroup;
 	uint64_t id;
-	struct pg_attachment attachment;
 };
 
 static struct hooked hooked_create(const struct machine *machine, const char *name,
 				   const struct pg_environment *like, bool marks)
 {
-	struct hooked hooked = {.cgroup = child_cgroup_make(machine, name),
-				.attachment = PG_ATTACHMENT_INIT};
+	const pg_hook_set unmarked = pg_hooks(false) & ~((pg_hook_set)1 << PG_HOOK_SOCK_OPS);
+	struct hooked hooked = {.cgroup = child_cgroup_make(machine, name)};
 	struct pg_kernel *kernel = pg_host_kernel(machine->host);
 	struct pg_header header;
 	struct pg_error err = {0};
@@ -121,11 +120,8 @@ static struct hooked hooked_create(const struct machine *machine, const char *na
 	if (fstat(hooked.cgroup, &status) < 0)
 		fail("the cgroup %s: %s", name, strerror(errno));
 	hooked.id = status.st_ino; /* on a 64-bit kernel */
-	for (size_t i = 0; i < PG_HOOK_COUNT; i++)
-		if ((marks || i != PG_HOOK_SOCK_OPS) &&
-		    !(pg_hook_flags((enum pg_hook)i) & PG_HOOK_FOR_DNS) &&
-		    pg_attach(kernel, hooked.cgroup, (enum pg_hook)i, &hooked.attachment, &err) < 0)
-			fail("%s", err.text);
+	if (pg_attach_all(kernel, hooked.cgroup, marks ? pg_hooks(false) : unmarked, &err) < 0)
+		fail("%s", err.text);
 	if (pg_header_read(kernel, pg_environment_id(like), &header, &err) < 0)
 		fail("%s", err.text);
 	header.cgroup_id = hooked.id;
@@ -140,7 +136,8 @@ static void hooked_destroy(const struct machine *machine, const char *name, stru
 
 	if (pg_header_clear(pg_host_kernel(machine->host), hooked->id, &err) < 0)
 		fail("%s", err.text);
-	pg_attachment_close(&hooked->attachment);
+	if (pg_detach(hooked->cgroup, &err) < 0)
+		fail("%s", err.text);
 	pg_close_fd(&hooked->cgroup);
 	child_cgroup_remove(machine, name);
 }

@@ -39,32 +39,32 @@ static double programs_us(void)
 
 /* All hooks at a cgroup that never had any, as a new Environment has it. */
 struct attached {
-	struct pg_attachment attachment;
+	int fd;
 	char path[sizeof(((struct machine *)NULL)->plain_path) + 16];
 };
 
 static double attach_us(const struct machine *machine, const char *name, struct attached *attached)
 {
-	pg_autoclose int fd = -1;
 	struct pg_error err = {0};
 	uint64_t started;
 
-	attached->attachment = (struct pg_attachment)PG_ATTACHMENT_INIT;
 	snprintf(attached->path, sizeof(attached->path), "%s/%s", machine->plain_path, name);
 	if (mkdir(attached->path, 0755) < 0 ||
-	    (fd = open(attached->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+	    (attached->fd = open(attached->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
 		fail("making the cgroup %s: %s", attached->path, strerror(errno));
 	started = pg_monotonic_ns();
-	for (size_t i = 0; i < PG_HOOK_COUNT; i++)
-		if (pg_attach(pg_host_kernel(machine->host), fd, (enum pg_hook)i,
-			      &attached->attachment, &err) < 0)
-			fail("%s", err.text);
+	if (pg_attach_all(pg_host_kernel(machine->host), attached->fd, pg_hooks(true), &err) < 0)
+		fail("%s", err.text);
 	return microseconds(started);
 }
 
 static void detach(struct attached *attached)
 {
-	pg_attachment_close(&attached->attachment);
+	struct pg_error err = {0};
+
+	if (pg_detach(attached->fd, &err) < 0)
+		fail("%s", err.text);
+	pg_close_fd(&attached->fd);
 	rmdir(attached->path);
 }
 

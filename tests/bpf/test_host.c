@@ -31,7 +31,6 @@ struct bench {
 	struct check check;
 	struct place place;
 	struct pg_kernel *kernel;
-	struct pg_attachment attachment;
 	struct pg_error err;
 	struct pg_header header;
 };
@@ -62,10 +61,8 @@ static int confine(struct bench *bench)
 		error = pg_set_create(bench->kernel, &set, &filled, &bench->err);
 	if (!error)
 		error = pg_state_take(bench->kernel, &header->state, &bench->err);
-	for (size_t i = 0; i < PG_HOOK_COUNT && !error; i++)
-		if (!(pg_hook_flags((enum pg_hook)i) & PG_HOOK_FOR_DNS))
-			error = pg_attach(bench->kernel, fd, (enum pg_hook)i, &bench->attachment,
-					  &bench->err);
+	if (!error)
+		error = pg_attach_all(bench->kernel, fd, pg_hooks(false), &bench->err);
 	if (error)
 		return error;
 	header->slots[0][PG_PHASE_SETUP] = (struct pg_phase_slot){.mode = PG_MODE_ALLOWLIST,
@@ -149,7 +146,7 @@ static void run(struct bench *bench)
 
 int main(void)
 {
-	struct bench bench = {.attachment = PG_ATTACHMENT_INIT};
+	struct bench bench = {};
 	struct lab lab;
 
 	lab_open(&lab); /* for its namespace, and to skip without root */
@@ -162,7 +159,6 @@ int main(void)
 			  !confine(&bench),
 		  "%s", bench.err.text))
 		run(&bench);
-	pg_attachment_close(&bench.attachment);
 	pg_kernel_free(bench.kernel);
 	place_remove(&bench.place);
 	lab_close(&lab);

@@ -46,7 +46,6 @@ struct bench {
 	struct pg_kernel *kernel;
 	char stranger[320];
 	struct pg_header headers[OUTSIDE];
-	struct pg_attachment attachments[OUTSIDE];
 	struct pg_error err;
 };
 
@@ -63,15 +62,11 @@ static int confine(struct bench *bench, enum who who, uint64_t env_id, uint32_t 
 	pg_autoclose int fd = open(directory(bench, who), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct pg_header *header = &bench->headers[who];
 	struct stat status;
-	int error = 0;
+	int error;
 
 	if (fd < 0 || fstat(fd, &status))
 		return -errno;
-	bench->attachments[who] = (struct pg_attachment)PG_ATTACHMENT_INIT;
-	for (size_t i = 0; i < PG_HOOK_COUNT && !error; i++)
-		if (!(pg_hook_flags((enum pg_hook)i) & PG_HOOK_FOR_DNS))
-			error = pg_attach(bench->kernel, fd, (enum pg_hook)i,
-					  &bench->attachments[who], &bench->err);
+	error = pg_attach_all(bench->kernel, fd, pg_hooks(false), &bench->err);
 	*header = (struct pg_header){
 		.magic = PG_HEADER_MAGIC,
 		.state = state,
@@ -264,8 +259,6 @@ int main(void)
 				    &bench.err) == -EDOM,
 		      "a member that is too deep");
 	}
-	for (enum who who = 0; who < OUTSIDE; who++)
-		pg_attachment_close(&bench.attachments[who]);
 	pg_kernel_free(bench.kernel);
 	rmdir(bench.stranger);
 	place_remove(&bench.place);

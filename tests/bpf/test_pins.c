@@ -43,26 +43,15 @@ struct told {
 struct bench {
 	struct check check;
 	struct place place;
-	char pins[64], maps[96], links[96];
+	char pins[64], maps[96];
 	struct told told;
 };
 
 static int attach_all(struct bench *bench, struct pg_kernel *kernel, struct pg_error *err)
 {
-	PG_CLEANUP(pg_attachment_close) struct pg_attachment attachment = PG_ATTACHMENT_INIT;
 	pg_autoclose int fd = open(bench->place.outer, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int error = 0;
 
-	if (mkdir(bench->links, 0700))
-		return pg_fail_errno(err, -errno, "%s", bench->links);
-	for (size_t i = 0; i < PG_HOOK_COUNT && !error; i++) {
-		if (pg_hook_flags((enum pg_hook)i) & PG_HOOK_FOR_DNS)
-			continue;
-		error = pg_attach(kernel, fd, (enum pg_hook)i, &attachment, err);
-		if (!error)
-			error = pg_attachment_pin(&attachment, (enum pg_hook)i, bench->links, err);
-	}
-	return error;
+	return pg_attach_all(kernel, fd, pg_hooks(false), err);
 }
 
 static int fill(struct pg_kernel *kernel, struct told *told, struct pg_error *err)
@@ -244,38 +233,16 @@ static void take_over_sets(struct bench *bench, struct pg_kernel *kernel)
 	share_again(bench, kernel);
 }
 
-static void take_over_links(struct bench *bench, struct pg_kernel *kernel)
+static void take_over_hooks(struct bench *bench, struct pg_kernel *kernel)
 {
-	PG_CLEANUP(pg_attachment_close) struct pg_attachment attachment = PG_ATTACHMENT_INIT;
+	pg_autoclose int fd = open(bench->place.outer, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct check *check = &bench->check;
 	struct pg_error err = {};
-	char from[160], to[160], other[160];
+	pg_hook_set hooks = 0;
 
-	CHECK(check,
-	      pg_attachment_open(bench->links, bench->place.id + 1, &attachment, &err) == -ESTALE,
-	      "links of another cgroup");
-	CHECK(check, pg_attachment_open("/sys/fs/bpf/nothing", 1, &attachment, &err) == -ENOENT,
-	      "links of nothing");
-	snprintf(from, sizeof(from), "%s/pg_connect4", bench->links);
-	snprintf(to, sizeof(to), "%s/pg_recvmsg4", bench->links);
-	CHECK(check, !rename(from, to), "%s", strerror(errno));
-	CHECK(check,
-	      pg_attachment_open(bench->links, bench->place.id, &attachment, &err) == -ENOENT,
-	      "a link is missing");
-	snprintf(other, sizeof(other), "%s/pg_connect6", bench->links);
-	CHECK(check, !rename(other, from), "%s", strerror(errno));
-	CHECK(check,
-	      pg_attachment_open(bench->links, bench->place.id, &attachment, &err) == -ESTALE,
-	      "the link of another hook");
-	CHECK(check, !rename(from, other) && !rename(to, from), "%s", strerror(errno));
-	CHECK(check, !pg_attachment_open(bench->links, bench->place.id, &attachment, &err), "%s",
-	      err.text);
-	for (size_t i = 0; i < PG_HOOK_COUNT; i++)
-		CHECK(check,
-		      (attachment.links[i] >= 0) ==
-			      !(pg_hook_flags((enum pg_hook)i) & PG_HOOK_FOR_DNS),
-		      "the link of %s", pg_hook_name((enum pg_hook)i));
-	CHECK(check, !pg_attachment_renew(kernel, &attachment, &err), "%s", err.text);
+	CHECK(check, !pg_attached(kernel, fd, &hooks, &err) && hooks == pg_hooks(false),
+	      "hooks %#x: %s", hooks, err.text);
+	CHECK(check, !pg_attach_all(kernel, fd, hooks, &err), "%s", err.text);
 }
 
 static void take_over(struct bench *bench)
@@ -302,7 +269,7 @@ static void take_over(struct bench *bench)
 	CHECK(check, !pg_state_take(kernel, &state, &err) && state != header.state,
 	      "a state in use is given out");
 	take_over_sets(bench, kernel);
-	take_over_links(bench, kernel);
+	take_over_hooks(bench, kernel);
 	check_in_force(bench, false, "renewed");
 	header.slots[0][0].mode = PG_MODE_PUBLIC;
 	value = (struct pg_state_value){.generation = GENERATION + 1};
@@ -385,10 +352,8 @@ static void clean_up(struct bench *bench)
 	CHECK(&bench->check, !pg_kernel_open(bench->pins, &kernel, &err) && access(half, F_OK),
 	      "%s", err.text);
 	pg_kernel_free(kernel);
-	CHECK(&bench->check,
-	      !pg_pins_remove(bench->links, &err) && !pg_kernel_unpin(bench->pins, &err) &&
-		      !rmdir(bench->pins),
-	      "%s", err.text);
+	CHECK(&bench->check, !pg_kernel_unpin(bench->pins, &err) && !rmdir(bench->pins), "%s",
+	      err.text);
 }
 
 int main(void)
@@ -402,11 +367,10 @@ int main(void)
 	snprintf(bench.pins, sizeof(bench.pins), "/sys/fs/bpf/phasegate-test-%d", getpid());
 	snprintf(bench.maps, sizeof(bench.maps), "%s/" PG_KERNEL_PINS_PREFIX "%d", bench.pins,
 		 PG_ABI_VERSION);
-	snprintf(bench.links, sizeof(bench.links), "%s/member", bench.pins);
 	if (CHECK(&bench.check, !system("ip link set lo up") && make_and_die(&bench),
 		  "no first process")) {
 		check_in_force(&bench, false, "nobody is there");
-		check_group(&bench.check, "what is pinned stays in force");
+		check_group(&bench.check, "what is attached stays in force");
 		take_over(&bench);
 		check_group(&bench.check, "the next process goes on with it");
 		refuse_others(&bench);

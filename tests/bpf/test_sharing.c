@@ -231,16 +231,11 @@ static void check_failed(struct bench *bench)
 	check_group(check, "a set that the kernel refuses is told to those who have it");
 }
 
-static int attach_all(struct bench *bench, struct pg_attachment *attachment)
+static int attach_all(struct bench *bench)
 {
 	pg_autoclose int fd = open(bench->place.outer, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int error = 0;
 
-	for (size_t i = 0; i < PG_HOOK_COUNT && !error; i++)
-		if (!(pg_hook_flags((enum pg_hook)i) & PG_HOOK_FOR_DNS))
-			error = pg_attach(bench->kernel, fd, (enum pg_hook)i, attachment,
-					  &bench->err);
-	return error;
+	return pg_attach_all(bench->kernel, fd, pg_hooks(false), &bench->err);
 }
 
 /* What the workload has seen. */
@@ -302,7 +297,6 @@ static int use_again(struct bench *bench, struct pg_header *header, struct pg_ke
 
 static void check_stale(struct bench *bench)
 {
-	struct pg_attachment attachment = PG_ATTACHMENT_INIT;
 	const struct pg_state_value setup = {.generation = 1};
 	const unsigned long cycles = lab_case_count(CYCLES);
 	struct pg_header header = {
@@ -316,7 +310,7 @@ static void check_stale(struct bench *bench)
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct check *check = &bench->check;
 	struct pg_kernel_set ours = {};
-	int error = attach_all(bench, &attachment);
+	int error = attach_all(bench);
 	pid_t pid = -1;
 
 	if (!error)
@@ -339,7 +333,6 @@ static void check_stale(struct bench *bench)
 	CHECK(check, seen->tries > 0, "the workload did nothing");
 	CHECK(check, !seen->allowed, "%llu times another's set", (unsigned long long)seen->allowed);
 	CHECK(check, !seen->denied, "%llu times not the own set", (unsigned long long)seen->denied);
-	pg_attachment_close(&attachment);
 	munmap(seen, sizeof(*seen));
 	check_group(check, "a slot is used again while hooks run");
 }

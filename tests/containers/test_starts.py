@@ -90,8 +90,7 @@ class StartsTest(AgentTest):
     def assert_nothing_left(self, made):
         self.assertEqual(self.daemon.destroy(made["name"], "kill").status, 200)
         self.daemon.names.discard(made["name"])
-        for path in (cgroups.path_of(made["cgroup_parent"]), f"/run/phasegate/{made['name']}",
-                     f"/sys/fs/bpf/phasegate/{made['name']}"):
+        for path in (cgroups.path_of(made["cgroup_parent"]), f"/run/phasegate/{made['name']}"):
             self.assertFalse(os.path.exists(path), path)
 
 

@@ -33,7 +33,7 @@ static void create(struct confinement *confinement, const char *cgroup)
 }
 
 /* A name of which something exists that no record knows: create refuses it and leaves that be. */
-static void check_taken(struct confinement *confinement, const char *root)
+static void check_taken(struct confinement *confinement)
 {
 	struct pg_environment_options options = {
 		.policy = confinement->policy,
@@ -43,7 +43,7 @@ static void check_taken(struct confinement *confinement, const char *root)
 	char parent[512], name[32], path[600];
 
 	snprintf(name, sizeof(name), "taken-%d", getpid());
-	snprintf(parent, sizeof(parent), "%s/phasegate", root);
+	snprintf(parent, sizeof(parent), "%s/phasegate", pg_host_cgroup_mount(confinement->host));
 	snprintf(path, sizeof(path), "%s/%s", parent, name);
 	options.name = name;
 	/* The last Environment to end, of any process, removes the parent. */
@@ -61,7 +61,6 @@ static void check_taken(struct confinement *confinement, const char *root)
 /* The header that a hook of the cgroup would read, attached anew. */
 static struct pg_header header_after_attach(struct pg_host *host, const char *cgroup)
 {
-	struct pg_attachment attachment = PG_ATTACHMENT_INIT;
 	struct pg_kernel *kernel = pg_host_kernel(host);
 	struct pg_header header;
 	struct pg_error err = {0};
@@ -71,10 +70,9 @@ static struct pg_header header_after_attach(struct pg_host *host, const char *cg
 
 	snprintf(path, sizeof(path), "%s%s", pg_host_cgroup_mount(host), cgroup);
 	if (pg_cgroup_open(AT_FDCWD, path, &fd, &err) < 0 || pg_cgroup_id(fd, &id, &err) < 0 ||
-	    pg_attach(kernel, fd, PG_HOOK_EGRESS, &attachment, &err) < 0 ||
-	    pg_header_read(kernel, id, &header, &err) < 0)
+	    pg_attach(kernel, fd, PG_HOOK_EGRESS, &err) < 0 ||
+	    pg_header_read(kernel, id, &header, &err) < 0 || pg_detach(fd, &err) < 0)
 		fail("%s", err.text);
-	pg_attachment_close(&attachment);
 	return header;
 }
 
@@ -132,8 +130,7 @@ int main(int argc, char **argv)
 		if (memcmp(&header, &zero, sizeof(zero)) != 0)
 			fail("the header of the phase that was public is still there");
 	}
-	check_taken(&confinement, pg_host_cgroup_mount(confinement.host));
-	check_taken(&confinement, "/sys/fs/bpf");
+	check_taken(&confinement);
 	check_learned(confinement.host);
 	create(&confinement, argv[1]);
 	confine_end(&confinement);

@@ -338,8 +338,8 @@ class Killed(AdoptTest):
 
     def test_ending_what_was_half_done(self):
         """The next one is killed as well."""
-        for first, second in (("end-closed", "end-unpinned"), ("end-killed", "end-removed"),
-                              ("header", "end-unpinned"), ("recorded", "end-removed")):
+        for first, second in (("end-closed", "end-detached"), ("end-killed", "end-removed"),
+                              ("header", "end-detached"), ("recorded", "end-removed")):
             with self.subTest(first=first, second=second):
                 keeper = self.keeper(first)
                 if first.startswith("end"):

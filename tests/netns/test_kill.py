@@ -20,7 +20,7 @@ from recorder import PORT
 KILLS = int(os.environ.get("PHASEGATE_KILLS", "40" if steps.AVAILABLE else "100"))
 AT_ONCE = 3
 TEXT = policy(setup=PUBLIC, run=allowlist(A4), verifier=PUBLIC)
-PINS, RECORDS = "/sys/fs/bpf/phasegate", "/run/phasegate"
+RECORDS = "/run/phasegate"
 
 
 def owner_lives(name):
@@ -33,9 +33,9 @@ def owner_lives(name):
 
 
 def left_behind():
-    """Cgroups, pins and records of runs without an owner. Those of other tests may end while they
+    """Cgroups and records of runs without an owner. Those of other tests may end while they
     are looked at, so what counts is what stays. What an agent keeps is not meant."""
-    tops = (cgroups.path_of("/phasegate"), PINS, RECORDS)
+    tops = (cgroups.path_of("/phasegate"), RECORDS)
     deadline = time.monotonic() + 20
     found = None
     while found != set() and time.monotonic() < deadline:

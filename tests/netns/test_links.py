@@ -254,7 +254,7 @@ class Killed(LinkTest):
         return keeper
 
     def test_destroy(self):
-        for step in ("end-saved", "link-detached", "end-unpinned"):
+        for step in ("end-saved", "link-detached", "end-detached"):
             with self.subTest(step=step):
                 keeper = self.begin(step)
                 self.assertTrue(self.stop(keeper, "destroy", "release"), step)

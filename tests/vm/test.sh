@@ -30,10 +30,10 @@ fi
 
 # The programs' own tests of what this kernel has to do for them: close connections on request,
 # redirect DNS, tell connected sockets from others, switch states, keep pinned maps, tell members
-# from strangers, guard what has no Environment and what leaves by a veth, report denials, and end
-# what is executed with rights that are refused.
+# from strangers, guard what has no Environment and what leaves by a veth, report denials, end what is
+# executed with rights that are refused, and find what is attached again.
 for program in sockets_close bpf_dns bpf_dns_waits bpf_dns_recverr bpf_draining bpf_state \
-	bpf_pins bpf_members bpf_guard bpf_events bpf_host bpf_link bpf_exec; do
+	bpf_pins bpf_members bpf_guard bpf_events bpf_host bpf_link bpf_exec bpf_attach; do
 	if "/$program"; then
 		ok "$program"
 	else

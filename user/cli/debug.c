@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,7 +13,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/json_text.h"
+#include "environment/cgroup.h"
 #include "environment/record.h"
+#include "kernel/probe.h"
 #include "kernel/statistics.h"
 
 #include "agent_command.h"
@@ -56,6 +59,50 @@ static void subtract(struct pg_statistics *after, const struct pg_statistics *be
 	}
 }
 
+struct visiting {
+	struct pg_statistics *statistics;
+	int cgroup_mount;
+};
+
+/* One of which the cgroup is gone has nothing attached. */
+static int add_record(void *userdata, int record_fd, const struct pg_record *record,
+		      struct pg_error *err)
+{
+	const struct visiting *visiting = userdata;
+	int error = 0;
+
+	for (size_t i = 0; i < record->cgroup_count && !error; i++) {
+		pg_autoclose int fd = -1;
+
+		if (!pg_cgroup_open(visiting->cgroup_mount, record->cgroups[i].path + 1, &fd, NULL))
+			error = pg_statistics_add_place(visiting->statistics, record->name, fd,
+							err);
+	}
+	return error;
+}
+
+/* Without their lock: an Environment that comes or goes just now may be left out. */
+static int read_places(struct pg_statistics *statistics, struct pg_error *err)
+{
+	pg_autoclose int records = open(PG_RECORD_ROOT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	pg_autoclose int mount = -1;
+	struct visiting visiting = {.statistics = statistics};
+	pg_autofree char *path = NULL;
+	int error;
+
+	if (records < 0)
+		return errno == ENOENT ? 0
+				       : pg_fail_errno(err, -errno, "opening %s", PG_RECORD_ROOT);
+	error = pg_cgroup2_mount(&path, err);
+	if (error)
+		return error;
+	mount = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (mount < 0)
+		return pg_fail_errno(err, -errno, "opening the cgroup2 mount %s", path);
+	visiting.cgroup_mount = mount;
+	return pg_records_visit(records, add_record, &visiting, err);
+}
+
 static int measure(unsigned int seconds, struct measured *ret_measured, struct pg_error *err)
 {
 	PG_CLEANUP(pg_statistics_clear) struct pg_statistics before = {0};
@@ -74,11 +121,13 @@ static int measure(unsigned int seconds, struct measured *ret_measured, struct p
 	ret_measured->took_ns = pg_monotonic_ns() - started;
 	error = pg_statistics_read(PG_PIN_ROOT, &ret_measured->statistics, err);
 	if (!error)
+		error = read_places(&ret_measured->statistics, err);
+	if (!error)
 		subtract(&ret_measured->statistics, &before);
 	return error;
 }
 
-/* Calls for each Environment that has the program pinned, once, in no order; returns how many. */
+/* Calls for each Environment that has the program, once, in no order; returns how many. */
 static size_t each_environment(const struct pg_statistics *statistics, uint32_t program,
 			       void (*visit)(const char *name, size_t number))
 {
@@ -190,7 +239,7 @@ static void print_text(const struct measured *measured)
 {
 	if (!measured->statistics.program_count) {
 		puts("No program of Phasegate is loaded: no agent and no `phasegate run` is at work"
-		     " here, and nothing is pinned.");
+		     " here, and nothing is left of one.");
 		return;
 	}
 	print_programs(measured);
@@ -262,7 +311,7 @@ static void print_help(void)
 	     "\n"
 	     "Has the kernel take the time of BPF programs for a while, and prints what "
 	     "Phasegate's\n"
-	     "take, those of agents, of `phasegate run` and those that are only pinned, and the\n"
+	     "take, those of agents, of `phasegate run` and those that have no owner, and the\n"
 	     "memory of their maps. Needs root.\n"
 	     "\n"
 	     "  --seconds N               how long (default 5, at most 3600)\n"

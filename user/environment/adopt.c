@@ -3,8 +3,8 @@
  * Taking over a kept Environment. Until the end nothing is changed that the next one could not
  * adopt again:
  *
- *   1. record locked, state file and policy read; cgroups, links, sets and tables opened
- *   2. programs      each link runs the new owner's, without a gap; the maps are the same
+ *   1. record locked, state file and policy read; cgroups, sets and tables opened
+ *   2. programs      the new owner's in the place of each, without a gap; the maps are the same
  *   3. headers       as they were, but for the operator's ceiling and host ports, which are the
  *                    new owner's; each is one write
  *   4. listeners     at the same endpoints, in all network namespaces

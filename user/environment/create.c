@@ -7,8 +7,8 @@
  *    3. K state, policy.0   intent "create"; the record is not written   removed
  *    4. record              names the cgroups                            undone
  *    5. cgroup              if it is one that is made                     undone
- *    6. first link          zero header: no packet leaves                undone
- *    7. all links pinned    zero headers: everything is denied           undone
+ *    6. first program       zero header: no packet leaves                undone
+ *    7. all programs        zero headers: everything is denied           undone
  *    8. K members, guard    admitted, still denied                       undone
  *    9. headers             their state has no phase: still denied       undone
  *   10. K state             intent "none", listeners, cgroup ids         undone, while no phase
@@ -149,15 +149,10 @@ static int refuse_existing(const struct pg_environment *environment, struct pg_e
 {
 	const struct pg_record *record = &environment->record;
 	const char *path = record->cgroups[0].path;
-	char pins[PG_PIN_PATH_MAX];
 
 	if (record->made && !faccessat(environment->host->cgroup_mount_fd, path + 1, F_OK, 0))
 		return pg_fail(err, -EEXIST, "the cgroup %s exists already; choose another name",
 			       path);
-	pg_pin_directory(record->name, pins);
-	if (!access(pins, F_OK))
-		return pg_fail(err, -EEXIST, "the directory %s exists already; choose another name",
-			       pins);
 	return 0;
 }
 
@@ -194,7 +189,7 @@ static int write_record(struct pg_environment *environment, int records_fd, stru
 	return error;
 }
 
-/* Record, cgroups, pins: under the lock, in the order that lets the next start undo them. */
+/* Record, cgroups, programs: under the lock, in the order that lets the next start undo them. */
 static int confine(struct pg_environment *environment, bool attach, struct pg_error *err)
 {
 	PG_CLEANUP(pg_records_unlock) int records_fd = -1;
@@ -230,10 +225,7 @@ static int confine(struct pg_environment *environment, bool attach, struct pg_er
 		if (!environment->had_sent)
 			error = pg_older_datagrams_find(environment, i, &environment->had_sent,
 							err);
-	if (error)
-		return error;
-	pg_step(PG_STEP_PINNED);
-	return pg_places_admit(environment, err);
+	return error ? error : pg_places_admit(environment, err);
 }
 
 static int describe(struct pg_environment *environment, struct pg_error *err)

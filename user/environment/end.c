@@ -6,12 +6,12 @@
  *   2. closed      kill: the state has no phase, headers are zero; everything is denied
  *   3. killed      kill: no process is left
  *   4. guards      are off the links, see links.c
- *   5. K/- pins    links are gone: nothing is confined, and unless released there is nobody
+ *   5. programs    are off: nothing is confined, and unless released there is nobody
  *   6. cgroup      if it was made and nobody is in it
  *   7. record      nothing knows of it any more; slots of K are swept
  *
  * K: kept ones only. A killed process of others leaves the record, and the next start goes on
- * with 2 or 3: their headers cannot be closed by another process, but their pins confine them
+ * with 2 or 3: their headers cannot be closed by another process, but their programs confine them
  * until the tree is dead.
  */
 #include "host_internal.h"
@@ -115,8 +115,6 @@ static int undo(struct pg_environment *environment, int *records_fd, struct pg_e
 		error = pg_records_lock(-1, records_fd, err);
 	if (error)
 		return error;
-	for (size_t i = 0; i < pg_place_count(environment); i++)
-		pg_attachment_close(&environment->places[i].attachment);
 	error = pg_links_end(environment, err);
 	if (error)
 		return error;

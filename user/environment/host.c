@@ -476,9 +476,12 @@ int pg_host_process(struct pg_host *host, struct pg_error *err)
 		turn[i] = events[i].data.ptr;
 	host->turn = turn;
 	host->turn_count = count > 0 ? (size_t)count : 0;
-	for (size_t i = 0; i < host->turn_count && !error; i++)
-		if (turn[i])
-			error = turn[i]->process(turn[i]->userdata, err);
+	/* All of them, since some are told once only. */
+	for (size_t i = 0; i < host->turn_count; i++) {
+		int failed = turn[i] ? turn[i]->process(turn[i]->userdata, error ? NULL : err) : 0;
+
+		error = error ? error : failed;
+	}
 	host->turn = NULL;
 	host->turn_count = 0;
 	return error;

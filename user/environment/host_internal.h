@@ -161,9 +161,9 @@ struct pg_content {
 struct pg_place {
 	struct pg_environment *environment;
 	uint64_t id;
-	int fd;		/* -1: not open, or its cgroup is gone */
-	bool in_kernel; /* it has a header, which may be written */
-	struct pg_attachment attachment;
+	int fd;		   /* -1: not open, or its cgroup is gone */
+	bool in_kernel;	   /* it has a header, which may be written */
+	pg_hook_set hooks; /* that have a program at it */
 	int events_fd;	   /* its cgroup.events, watched; -1: not */
 	int cgroups_watch; /* of new cgroups there, while that is; -1: none */
 	struct pg_source events;
@@ -357,17 +357,13 @@ void pg_remains_forget(struct pg_host *host, uint64_t env_id);
 /* orphan.c */
 int pg_orphans_end(struct pg_host *host, int records_fd, struct pg_error *err) PG_MUST_CHECK;
 /*
- * Removes pins, cgroup and record; links of this process must be closed. Ends the tree before that
- * if kill is set.
+ * Takes the programs off the cgroups, and removes cgroup and record. Ends the tree before that if
+ * kill is set.
  */
 int pg_remains_remove(struct pg_host *host, int records_fd, const struct pg_record *record,
 		      bool kill, struct pg_error *err) PG_MUST_CHECK;
 /* The parent of the cgroups that are made, if nothing is in it, and its guard. */
 void pg_parent_remove(struct pg_host *host);
-/* Where the links of a member are pinned. */
-#define PG_PIN_PATH_MAX (sizeof(PG_PIN_ROOT) + PG_NAME_MAX + 32)
-void pg_pin_path(const struct pg_record *record, size_t index, char path[static PG_PIN_PATH_MAX]);
-void pg_pin_directory(const char *name, char path[static PG_PIN_PATH_MAX]);
 
 /* pins.c */
 /* -EBUSY: another process has it. Under the lock of the records, as the guard. */

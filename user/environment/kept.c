@@ -5,8 +5,8 @@
  *
  *   no state file                          no Environment: orphan.c removes it
  *   the state was never in force (create)  undone: see create.c
- *   the maps are not those that its links  stays as it is, with the old maps: nobody can adopt it
- *   use, and its cgroups are given ones
+ *   the maps are not those that its        stays as it is, with the old maps: nobody can adopt it
+ *   programs use, its cgroups given ones
  *   intent "kill", "release"               ended: see end.c
  *   the cgroup that was made is gone       ended; given ones may come back, as those of containers
  *                                          that are stopped do, and are confined then

@@ -8,30 +8,13 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "kernel/attach.h"
 #include "kernel/guard.h"
 #include "steps.h"
 
 /* Shorter than for a tree of our own: what cannot be ended must not delay every start for long, and
  * stays confined. */
 #define KILL_MS 1000
-
-/* A name with a dot cannot be one of the BPF file system; no Environment's has a '+'. */
-void pg_pin_directory(const char *name, char path[static PG_PIN_PATH_MAX])
-{
-	snprintf(path, PG_PIN_PATH_MAX, "%s/%s", PG_PIN_ROOT, name);
-	for (char *at = path + sizeof(PG_PIN_ROOT); *at; at++)
-		if (*at == '.')
-			*at = '+';
-}
-
-void pg_pin_path(const struct pg_record *record, size_t index, char path[static PG_PIN_PATH_MAX])
-{
-	size_t length;
-
-	pg_pin_directory(record->name, path);
-	length = strlen(path);
-	snprintf(path + length, PG_PIN_PATH_MAX - length, "/%zu", index);
-}
 
 /* The cgroup of the record, if it is still that one; -1: it is not. */
 static int open_cgroup(struct pg_host *host, const struct pg_record_cgroup *cgroup, int *ret_fd,
@@ -67,17 +50,26 @@ static int end_cgroup(struct pg_host *host, const struct pg_record_cgroup *cgrou
 	return error ? pg_error_prefix(err, "ending the tree of %s", cgroup->path) : 0;
 }
 
-static int remove_pins(const struct pg_record *record, struct pg_error *err)
+/*
+ * Whatever is at the path now: a killed owner may have confined anew what was made there since, and
+ * another Environment cannot have the place before the record goes.
+ */
+static int detach(struct pg_host *host, const struct pg_record *record, struct pg_error *err)
 {
-	char path[PG_PIN_PATH_MAX];
 	int error = 0;
 
 	for (size_t i = 0; i < record->cgroup_count && !error; i++) {
-		pg_pin_path(record, i, path);
-		error = pg_pins_remove(path, err);
+		const char *path = record->cgroups[i].path;
+		pg_autoclose int fd = -1;
+
+		error = pg_cgroup_open(host->cgroup_mount_fd, path + 1, &fd, err);
+		if (!error)
+			error = pg_detach(fd, err);
+		error = pg_cgroup_is_gone(error) ? 0 : error;
+		if (error)
+			pg_error_prefix(err, "%s", path);
 	}
-	pg_pin_directory(record->name, path);
-	return error ? error : pg_pins_remove(path, err);
+	return error;
 }
 
 /* Somebody's who keeps Environments: without its parent the guard would be gone. */
@@ -130,19 +122,19 @@ int pg_remains_remove(struct pg_host *host, int records_fd, const struct pg_reco
 {
 	int error = 0;
 
-	/* The tree first: the pins confine it until it is gone. */
+	/* The tree first: the programs confine it until it is gone. */
 	for (size_t i = 0; kill && i < record->cgroup_count && !error; i++)
 		error = end_cgroup(host, &record->cgroups[i], err);
 	if (!error)
 		error = pg_links_remains_remove(host, record->name, err);
 	if (!error)
-		error = remove_pins(record, err);
+		error = detach(host, record, err);
 	if (!error && record->cgroup_count)
 		error = remove_cgroup(host, record, kill, err);
 	if (error)
 		return error;
 	if (record->kept)
-		pg_step(PG_STEP_END_UNPINNED);
+		pg_step(PG_STEP_END_DETACHED);
 	error = pg_record_remove(records_fd, record->name, err);
 	if (!error && record->kept)
 		pg_step(PG_STEP_END_REMOVED);

@@ -96,16 +96,14 @@ struct admitting {
 /* One whose hooks are all in force: a record alone confines nobody. */
 static int admit_member(struct admitting *admitting, const struct pg_record *record, size_t index)
 {
-	PG_CLEANUP(pg_attachment_close) struct pg_attachment attachment = PG_ATTACHMENT_INIT;
 	const char *path = record->cgroups[index].path;
-	char pins[PG_PIN_PATH_MAX];
 	pg_autoclose int fd = -1;
+	pg_hook_set hooks;
 	uint64_t id;
 
-	pg_pin_path(record, index, pins);
 	if (!pg_host_is_below_parent(admitting->host, path) ||
 	    pg_cgroup_open(admitting->host->cgroup_mount_fd, path + 1, &fd, NULL) ||
-	    pg_cgroup_id(fd, &id, NULL) || pg_attachment_open(pins, id, &attachment, NULL))
+	    pg_cgroup_id(fd, &id, NULL) || pg_attached(NULL, fd, &hooks, NULL))
 		return 0;
 	if (pg_vector_grow(&admitting->ids, admitting->count, &admitting->room,
 			   sizeof(*admitting->ids)))

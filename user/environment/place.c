@@ -74,7 +74,6 @@ static int make_places(struct pg_environment *environment, size_t count, struct 
 			.environment = environment,
 			.fd = -1,
 			.events_fd = -1,
-			.attachment = PG_ATTACHMENT_INIT,
 		};
 	return 0;
 }
@@ -220,8 +219,8 @@ int pg_places_make(struct pg_environment *environment, struct pg_error *err)
 static int adopt_place(struct pg_environment *environment, size_t index, uint64_t id,
 		       struct pg_error *err)
 {
+	struct pg_kernel *kernel = environment->host->kernel;
 	struct pg_place *place = &environment->places[index];
-	char pins[PG_PIN_PATH_MAX];
 	uint64_t found;
 	int error = pg_cgroup_open(environment->host->cgroup_mount_fd,
 				   pg_place_path(environment, index) + 1, &place->fd, err);
@@ -236,10 +235,9 @@ static int adopt_place(struct pg_environment *environment, size_t index, uint64_
 	}
 	if (error)
 		return error;
-	pg_pin_path(&environment->record, index, pins);
-	error = pg_attachment_open(pins, id, &place->attachment, err);
+	error = pg_attached(kernel, place->fd, &place->hooks, err);
 	if (!error)
-		error = pg_attachment_renew(environment->host->kernel, &place->attachment, err);
+		error = pg_attach_all(kernel, place->fd, place->hooks, err);
 	place->in_kernel = !error;
 	return error ? pg_error_prefix(err, "adopting the cgroup %s",
 				       pg_place_path(environment, index))
@@ -288,66 +286,44 @@ int pg_places_adopt(struct pg_environment *environment, const struct pg_saved *s
 	return error;
 }
 
-static int make_pin_directory(const char *path, struct pg_error *err)
-{
-	if (mkdir(path, 0700) && errno != EEXIST)
-		return pg_fail_errno(err, -errno, "making the directory %s", path);
-	return 0;
-}
-
-static int attach_hook(struct pg_environment *environment, struct pg_place *place,
-		       enum pg_hook hook, struct pg_error *err)
+/* A cgroup that had a header before keeps it: it is closed with the first program. */
+static int attach_first(struct pg_environment *environment, struct pg_place *place,
+			struct pg_error *err)
 {
 	struct pg_kernel *kernel = environment->host->kernel;
-	int error = pg_attach(kernel, place->fd, hook, &place->attachment, err);
+	int error = pg_attach(kernel, place->fd, PG_HOOK_EGRESS, err);
 
-	/* A cgroup that had a header before keeps it: close it with the first link. */
-	if (error || place->in_kernel)
+	if (error)
 		return error;
+	place->hooks = (pg_hook_set)1 << PG_HOOK_EGRESS;
 	error = pg_header_clear(kernel, place->id, err);
 	place->in_kernel = !error;
 	pg_step(PG_STEP_CLEARED);
 	return error;
 }
 
-/* Attaches and pins what is missing. Attached all, so that everything is denied, then pinned. */
 static int attach_place(struct pg_environment *environment, size_t index, bool for_dns,
 			struct pg_error *err)
 {
 	struct pg_place *place = &environment->places[index];
-	bool missing[PG_HOOK_COUNT];
-	char pins[PG_PIN_PATH_MAX];
-	int error;
+	const pg_hook_set hooks = pg_hooks(for_dns);
+	int error = place->in_kernel ? 0 : attach_first(environment, place, err);
 
-	pg_pin_path(&environment->record, index, pins);
-	error = make_pin_directory(pins, err);
-	for (size_t i = 0; i < PG_HOOK_COUNT && !error; i++) {
-		const enum pg_hook hook = (enum pg_hook)i;
-
-		missing[i] = place->attachment.links[i] < 0 &&
-			     (for_dns || !(pg_hook_flags(hook) & PG_HOOK_FOR_DNS));
-		if (missing[i])
-			error = attach_hook(environment, place, hook, err);
-	}
+	if (!error)
+		error = pg_attach_all(environment->host->kernel, place->fd, hooks & ~place->hooks,
+				      err);
 	if (error)
 		return pg_error_prefix(err, "confining the cgroup %s",
 				       pg_place_path(environment, index));
+	place->hooks |= hooks;
 	pg_step(PG_STEP_ATTACHED);
-	for (size_t i = 0; i < PG_HOOK_COUNT && !error; i++)
-		if (missing[i])
-			error = pg_attachment_pin(&place->attachment, (enum pg_hook)i, pins, err);
-	return error;
+	return 0;
 }
 
 int pg_places_attach(struct pg_environment *environment, bool for_dns, struct pg_error *err)
 {
-	char pins[PG_PIN_PATH_MAX];
-	int error;
+	int error = 0;
 
-	pg_pin_directory(environment->record.name, pins);
-	error = pg_pins_root(err);
-	if (!error)
-		error = make_pin_directory(pins, err);
 	for (size_t i = 0; i < pg_place_count(environment) && !error; i++)
 		if (environment->places[i].fd >= 0)
 			error = attach_place(environment, i, for_dns, err);
@@ -356,21 +332,16 @@ int pg_places_attach(struct pg_environment *environment, bool for_dns, struct pg
 
 static int attach_anew(struct pg_environment *environment, size_t index, struct pg_error *err)
 {
+	struct pg_kernel *kernel = environment->host->kernel;
 	struct pg_place *place = &environment->places[index];
-	char pins[PG_PIN_PATH_MAX];
 	int error = open_place(environment, index, true, err);
 
 	if (error)
 		return error;
-	pg_pin_path(&environment->record, index, pins);
 	/* An owner that was killed in the midst of this has attached them already. */
-	if (!pg_attachment_open(pins, place->id, &place->attachment, NULL)) {
-		place->in_kernel = true;
-		return pg_attachment_renew(environment->host->kernel, &place->attachment, err);
-	}
-	pg_attachment_close(&place->attachment);
-	error = pg_pins_remove(pins, err);
-	return error ? error : attach_place(environment, index, environment->dns, err);
+	place->in_kernel = !pg_attached(kernel, place->fd, &place->hooks, NULL);
+	return place->in_kernel ? pg_attach_all(kernel, place->fd, place->hooks, err)
+				: attach_place(environment, index, environment->dns, err);
 }
 
 int pg_place_reopen(struct pg_environment *environment, size_t index, struct pg_error *err)
@@ -382,15 +353,13 @@ int pg_place_reopen(struct pg_environment *environment, size_t index, struct pg_
 	if (place->events_fd >= 0)
 		pg_host_remove_source(environment->host, place->events_fd, &place->events);
 	pg_close_fd(&place->events_fd);
-	pg_attachment_close(&place->attachment);
 	pg_close_fd(&place->fd);
+	place->hooks = 0;
 	place->in_kernel = false;
 	error = attach_anew(environment, index, err);
-	if (!error)
-		return 0;
 	/* It counts as gone, so that it is tried again. */
-	pg_attachment_close(&place->attachment);
-	pg_close_fd(&place->fd);
+	if (error)
+		pg_close_fd(&place->fd);
 	return error;
 }
 
@@ -469,12 +438,8 @@ int pg_places_write(struct pg_environment *environment, struct pg_error *err)
 
 void pg_places_close(struct pg_environment *environment)
 {
-	for (size_t i = 0; i < pg_place_count(environment); i++) {
-		struct pg_place *place = &environment->places[i];
-
-		pg_attachment_close(&place->attachment);
-		pg_close_fd(&place->fd);
-	}
+	for (size_t i = 0; i < pg_place_count(environment); i++)
+		pg_close_fd(&environment->places[i].fd);
 }
 
 int pg_places_collect(const struct pg_environment *environment, struct pg_members *ret_members)

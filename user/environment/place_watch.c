@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first and last process of each member, by cgroup.events. */
+/*
+ * The first and last process of each member, by cgroup.events: told of each change once (EPOLLET),
+ * so that it need not be read, which takes the kernel a page for as long as it is open.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -11,10 +14,8 @@ static int process_events(void *userdata, struct pg_error *err)
 {
 	struct pg_place *place = userdata;
 	struct pg_environment *environment = place->environment;
-	char text[256];
 
-	/* Reading is what makes it wait for the next change. */
-	if (pread(place->events_fd, text, sizeof(text), 0) < 0) {
+	if (pg_place_is_gone(place)) {
 		pg_host_remove_source(environment->host, place->events_fd, &place->events);
 		return 0;
 	}
@@ -27,18 +28,17 @@ static int process_events(void *userdata, struct pg_error *err)
 static int watch(struct pg_place *place, struct pg_error *err)
 {
 	struct pg_environment *environment = place->environment;
-	char text[256];
 
 	place->events_fd = openat(place->fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	if (place->events_fd < 0 || pread(place->events_fd, text, sizeof(text), 0) < 0)
+	if (place->events_fd < 0)
 		return pg_place_is_gone(place)
 			       ? 0
 			       : pg_fail_errno(err, -errno, "watching cgroup.events of %s",
 					       environment->record.name);
 	place->events = (struct pg_source){process_events, place};
 	place->cgroups_watch = pg_homes_watch_cgroup(environment->host, place->fd);
-	return pg_host_add_source(environment->host, place->events_fd, EPOLLPRI, &place->events,
-				  err);
+	return pg_host_add_source(environment->host, place->events_fd, EPOLLPRI | EPOLLET,
+				  &place->events, err);
 }
 
 int pg_places_watch(struct pg_environment *environment, struct pg_error *err)

@@ -3,7 +3,7 @@
  * Members that have been removed and made anew, as the cgroup of a container that is restarted: the
  * hooks have gone with the old one. What exists after each step, and what the next owner does:
  *
- *   1. all links pinned    zero header: everything is denied       finds the links, goes on with 2
+ *   1. all programs        zero header: everything is denied       finds them, goes on with 2
  *   2. admitted, header    in force                                the same
  *   3. record, K state     the new cgroup's id                     adopts it
  *

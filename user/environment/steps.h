@@ -11,13 +11,12 @@
 	X(FILLED, "filled") /* the address sets too */ \
 	X(LOCKED, "locked") \
 	X(RECORDED, "recorded") /* from here on the next start knows what to clean up */ \
-	X(CGROUP, "cgroup")	/* the cgroup and the pin directory exist */ \
-	X(CLEARED, "cleared")	/* the first link, and a zero header: no packet leaves */ \
-	X(ATTACHED, "attached") /* every link: all is denied at once */ \
-	X(PINNED, "pinned") \
-	X(DENIED, "denied") /* probed: everything is denied */ \
-	X(HEADER, "header") /* written and read back; the state has no phase yet */ \
-	X(FORCED, "forced") /* the state has the phase */ \
+	X(CGROUP, "cgroup") \
+	X(CLEARED, "cleared")	/* the first program, and a zero header: no packet leaves */ \
+	X(ATTACHED, "attached") /* every program: all is denied at once */ \
+	X(DENIED, "denied")	/* probed: everything is denied */ \
+	X(HEADER, "header")	/* written and read back; the state has no phase yet */ \
+	X(FORCED, "forced")	/* the state has the phase */ \
 	X(PROBED, "probed") \
 	X(SPAWNED, "spawned")
 
@@ -37,7 +36,7 @@
 	X(END_SAVED, "end-saved")	      /* destroy: intended */ \
 	X(END_CLOSED, "end-closed")	      /* everything is denied */ \
 	X(END_KILLED, "end-killed") \
-	X(END_UNPINNED, "end-unpinned")	  /* no links, no cgroup that we made */ \
+	X(END_DETACHED, "end-detached")	  /* no programs, no cgroup that we made */ \
 	X(END_REMOVED, "end-removed")	  /* no record; only slots are left */ \
 	X(ADOPT_OPENED, "adopt-opened")	  /* adopt: read, nothing changed */ \
 	X(ADOPT_WRITTEN, "adopt-written") /* programs and headers are the new owner's */

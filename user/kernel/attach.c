@@ -2,14 +2,12 @@
 #include "attach.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <stdio.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "attached.h"
 #include "kernel_internal.h"
-#include "pins.h"
 
 static const char *const hook_names[PG_HOOK_COUNT] = {
 #define PG_X(symbol, program, flags) #program,
@@ -41,6 +39,18 @@ static const enum bpf_attach_type attach_types[PG_HOOK_COUNT] = {
 	[PG_HOOK_SETSOCKOPT] = BPF_CGROUP_SETSOCKOPT,
 };
 
+/* Those of programs that another version may have. */
+static const enum bpf_attach_type other_types[] = {
+	BPF_CGROUP_INET_SOCK_RELEASE,
+	BPF_CGROUP_INET4_POST_BIND,
+	BPF_CGROUP_INET6_POST_BIND,
+	BPF_CGROUP_GETSOCKOPT,
+	BPF_CGROUP_INET4_GETSOCKNAME,
+	BPF_CGROUP_INET6_GETSOCKNAME,
+	BPF_CGROUP_SYSCTL,
+	BPF_CGROUP_DEVICE,
+};
+
 const char *pg_hook_name(enum pg_hook hook)
 {
 	return hook_names[hook];
@@ -51,163 +61,178 @@ unsigned int pg_hook_flags(enum pg_hook hook)
 	return hook_flags[hook];
 }
 
-static const struct bpf_program *hook_program(const struct pg_kernel *kernel, enum pg_hook hook)
+pg_hook_set pg_hooks(bool for_dns)
 {
-	switch (hook) {
-#define PG_X(symbol, program, flags) \
-	case PG_HOOK_##symbol: \
-		return kernel->skeleton->progs.program;
+	pg_hook_set hooks = 0;
+
+	for (size_t i = 0; i < PG_HOOK_COUNT; i++)
+		if (for_dns || !(hook_flags[i] & PG_HOOK_FOR_DNS))
+			hooks |= (pg_hook_set)1 << i;
+	return hooks;
+}
+
+enum bpf_attach_type pg_hook_type(enum pg_hook hook)
+{
+	return attach_types[hook];
+}
+
+static int hook_program(const struct pg_kernel *kernel, enum pg_hook hook)
+{
+	const struct bpf_program *const programs[PG_HOOK_COUNT] = {
+#define PG_X(symbol, program, flags) [PG_HOOK_##symbol] = kernel->skeleton->progs.program,
 		PG_HOOKS(PG_X)
 #undef PG_X
-	case PG_HOOK_COUNT:
-		break;
-	}
-	return NULL;
+	};
+
+	return bpf_program__fd(programs[hook]);
 }
 
-int pg_attach(struct pg_kernel *kernel, int cgroup_fd, enum pg_hook hook,
-	      struct pg_attachment *attachment, struct pg_error *err)
+static int headers_id(const struct pg_kernel *kernel, uint32_t *ret_id, struct pg_error *err)
 {
-	const struct bpf_program *program = hook_program(kernel, hook);
-	int link;
-
-	link = bpf_link_create(bpf_program__fd(program), cgroup_fd,
-			       bpf_program__expected_attach_type(program), NULL);
-	if (link < 0)
-		return pg_fail_errno(err, -errno, "attaching %s to the cgroup", pg_hook_name(hook));
-	attachment->links[hook] = link;
-	return 0;
-}
-
-int pg_attachment_pin(const struct pg_attachment *attachment, enum pg_hook hook,
-		      const char *directory, struct pg_error *err)
-{
-	char path[PATH_MAX];
-	int error = pg_pins_join(path, directory, pg_hook_name(hook), err);
-
-	if (error)
-		return error;
-	if (bpf_obj_pin(attachment->links[hook], path))
-		return pg_fail_errno(err, -errno, "pinning the link of %s at %s",
-				     pg_hook_name(hook), path);
-	return 0;
-}
-
-static int check_link(int fd, enum pg_hook hook, uint64_t cgroup_id, const char *path,
-		      struct pg_error *err)
-{
-	struct bpf_link_info info = {};
+	struct bpf_map_info info = {};
 	__u32 size = sizeof(info);
 
-	if (bpf_obj_get_info_by_fd(fd, &info, &size))
-		return pg_fail_errno(err, -errno, "reading what %s is", path);
-	if (info.type != BPF_LINK_TYPE_CGROUP || info.cgroup.attach_type != attach_types[hook])
-		return pg_fail(err, -ESTALE, "%s is not the link of %s", path, pg_hook_name(hook));
-	if (!info.cgroup.cgroup_id)
-		return pg_fail(err, -ESTALE, "the cgroup of %s is gone", path);
-	if (info.cgroup.cgroup_id != cgroup_id)
-		return pg_fail(err, -ESTALE, "%s is attached to another cgroup", path);
+	if (bpf_obj_get_info_by_fd(bpf_map__fd(kernel->skeleton->maps.pg_headers), &info, &size))
+		return pg_fail_errno(err, -errno, "reading the number of the map of headers");
+	*ret_id = info.id;
 	return 0;
 }
 
-static int open_link(const char *directory, enum pg_hook hook, uint64_t cgroup_id, int *ret_fd,
-		     struct pg_error *err)
+static int read_ids(int cgroup_fd, enum pg_hook hook, struct pg_attached_ids *ret_ids,
+		    struct pg_error *err)
 {
-	pg_autoclose int fd = -1;
-	char path[PATH_MAX];
-	int error = pg_pins_join(path, directory, pg_hook_name(hook), err);
+	int error = pg_attached_ids(cgroup_fd, attach_types[hook], ret_ids);
 
-	if (error)
-		return error;
-	fd = bpf_obj_get(path);
-	if (fd < 0)
-		return pg_fail_errno(err, -errno, "opening the pinned link %s", path);
-	error = check_link(fd, hook, cgroup_id, path, err);
-	if (error)
-		return error;
-	*ret_fd = PG_TAKE_FD(fd);
-	return 0;
+	return error ? pg_fail_errno(err, error, "asking what is attached for %s",
+				     pg_hook_name(hook))
+		     : 0;
 }
 
-int pg_attachment_open(const char *directory, uint64_t cgroup_id,
-		       struct pg_attachment *ret_attachment, struct pg_error *err)
+/* The program of the hook with these headers, or with any if they are 0. *ret_program -1: there is
+ * none; *ret_others: but one with others. */
+static int find(int cgroup_fd, enum pg_hook hook, uint32_t headers, int *ret_program,
+		bool *ret_others, struct pg_error *err)
 {
-	PG_CLEANUP(pg_attachment_close) struct pg_attachment opened = PG_ATTACHMENT_INIT;
-	struct pg_error absent = {};
+	struct pg_attached_ids ids;
+	int error = read_ids(cgroup_fd, hook, &ids, err);
 
-	for (size_t i = 0; i < PG_HOOK_COUNT; i++) {
-		const bool optional = pg_hook_flags((enum pg_hook)i) & PG_HOOK_FOR_DNS;
-		int error = open_link(directory, (enum pg_hook)i, cgroup_id, &opened.links[i],
-				      optional ? &absent : err);
+	if (error)
+		return error;
+	*ret_program = -1;
+	*ret_others = false;
+	for (size_t i = 0; i < ids.count; i++) {
+		pg_autoclose int program = -1;
+		uint32_t found;
 
-		if (error == -ENOENT && optional)
+		if (pg_attached_open(ids.items[i], headers, &program, &found))
 			continue;
-		if (error && optional)
-			*err = absent;
+		if (headers && found != headers) {
+			*ret_others = true;
+			continue;
+		}
+		*ret_program = PG_TAKE_FD(program);
+		return 0;
+	}
+	return 0;
+}
+
+static int attach(const struct pg_kernel *kernel, uint32_t headers, int cgroup_fd,
+		  enum pg_hook hook, struct pg_error *err)
+{
+	LIBBPF_OPTS(bpf_prog_attach_opts, options, .flags = BPF_F_ALLOW_MULTI);
+	pg_autoclose int before = -1;
+	bool others;
+	int error = find(cgroup_fd, hook, headers, &before, &others, err);
+
+	if (error)
+		return error;
+	if (before >= 0) {
+		options.flags |= BPF_F_REPLACE;
+		options.replace_prog_fd = before;
+	}
+	if (bpf_prog_attach_opts(hook_program(kernel, hook), cgroup_fd, attach_types[hook],
+				 &options))
+		return pg_fail_errno(err, -errno, "attaching %s to the cgroup", pg_hook_name(hook));
+	return 0;
+}
+
+int pg_attach(struct pg_kernel *kernel, int cgroup_fd, enum pg_hook hook, struct pg_error *err)
+{
+	uint32_t headers;
+	int error = headers_id(kernel, &headers, err);
+
+	return error ? error : attach(kernel, headers, cgroup_fd, hook, err);
+}
+
+int pg_attach_all(struct pg_kernel *kernel, int cgroup_fd, pg_hook_set hooks, struct pg_error *err)
+{
+	uint32_t headers;
+	int error = headers_id(kernel, &headers, err);
+
+	for (size_t i = 0; i < PG_HOOK_COUNT && !error; i++)
+		if (hooks >> i & 1)
+			error = attach(kernel, headers, cgroup_fd, (enum pg_hook)i, err);
+	return error;
+}
+
+int pg_attached(const struct pg_kernel *kernel, int cgroup_fd, pg_hook_set *ret_hooks,
+		struct pg_error *err)
+{
+	pg_hook_set hooks = 0;
+	uint32_t headers = 0;
+	int error = kernel ? headers_id(kernel, &headers, err) : 0;
+
+	for (size_t i = 0; i < PG_HOOK_COUNT && !error; i++) {
+		pg_autoclose int program = -1;
+		bool others;
+
+		error = find(cgroup_fd, (enum pg_hook)i, headers, &program, &others, err);
 		if (error)
-			return error;
+			break;
+		if (program >= 0)
+			hooks |= (pg_hook_set)1 << i;
+		else if (others)
+			error = pg_fail(err, -ESTALE, "%s of the cgroup has maps of another owner",
+					pg_hook_name((enum pg_hook)i));
+		else if (!(pg_hook_flags((enum pg_hook)i) & PG_HOOK_FOR_DNS))
+			error = pg_fail(err, -ENOENT, "%s is not attached to the cgroup",
+					pg_hook_name((enum pg_hook)i));
 	}
-	*ret_attachment = opened;
-	opened = (struct pg_attachment)PG_ATTACHMENT_INIT;
-	return 0;
+	if (!error)
+		*ret_hooks = hooks;
+	return error;
 }
 
-int pg_attachment_renew(struct pg_kernel *kernel, const struct pg_attachment *attachment,
-			struct pg_error *err)
+/* *headers: those of the last program, which the next one has as a rule. */
+static int detach(int cgroup_fd, enum bpf_attach_type type, uint32_t *headers, struct pg_error *err)
 {
-	for (size_t i = 0; i < PG_HOOK_COUNT; i++) {
-		const int program = bpf_program__fd(hook_program(kernel, (enum pg_hook)i));
+	struct pg_attached_ids ids;
+	int error = pg_attached_ids(cgroup_fd, type, &ids);
 
-		if (attachment->links[i] >= 0 &&
-		    bpf_link_update(attachment->links[i], program, NULL))
-			return pg_fail_errno(err, -errno, "renewing the program of %s",
-					     pg_hook_name((enum pg_hook)i));
-	}
-	return 0;
-}
+	/* -EINVAL: a type that this kernel does not have. */
+	if (error)
+		return error == -ENODEV || error == -EINVAL
+			       ? 0
+			       : pg_fail_errno(err, error, "asking what is attached to the cgroup");
+	for (size_t i = 0; i < ids.count; i++) {
+		pg_autoclose int program = -1;
 
-void pg_attachment_close(struct pg_attachment *attachment)
-{
-	for (size_t i = 0; i < PG_HOOK_COUNT; i++)
-		pg_close_fd(&attachment->links[i]);
-}
-
-/*
- * Ends what a pinned link has attached, at once: the kernel frees a link whose pin was removed an
- * RCU period and a turn of its workers later. What is no link stays as it is, and before Linux 5.9
- * it ends later.
- */
-static void detach_pinned(const char *directory, const char *name)
-{
-	pg_autofree char *path = NULL;
-	pg_autoclose int fd = -1;
-
-	if (asprintf(&path, "%s/%s", directory, name) < 0)
-		return;
-	fd = bpf_obj_get(path);
-	if (fd >= 0)
-		(void)!bpf_link_detach(fd);
-}
-
-int pg_pins_remove(const char *directory, struct pg_error *err)
-{
-	pg_autoclosedir DIR *dir = opendir(directory);
-	struct dirent *entry;
-
-	if (!dir)
-		return errno == ENOENT ? 0
-				       : pg_fail_errno(err, -errno, "opening the pin directory %s",
-						       directory);
-	/* Whatever is there: another version may have had other hooks. */
-	while ((entry = readdir(dir))) {
-		if (entry->d_name[0] == '.')
+		if (pg_attached_open(ids.items[i], *headers, &program, headers))
 			continue;
-		detach_pinned(directory, entry->d_name);
-		if (unlinkat(dirfd(dir), entry->d_name, 0) && errno != ENOENT)
-			return pg_fail_errno(err, -errno, "removing the pin %s/%s", directory,
-					     entry->d_name);
+		if (bpf_prog_detach2(program, cgroup_fd, type) && errno != ENOENT)
+			return pg_fail_errno(err, -errno, "taking a program off the cgroup");
 	}
-	if (rmdir(directory) && errno != ENOENT)
-		return pg_fail_errno(err, -errno, "removing the pin directory %s", directory);
 	return 0;
+}
+
+int pg_detach(int cgroup_fd, struct pg_error *err)
+{
+	uint32_t headers = 0;
+	int error = 0;
+
+	for (size_t i = 0; i < PG_ARRAY_SIZE(attach_types) && !error; i++)
+		error = detach(cgroup_fd, attach_types[i], &headers, err);
+	for (size_t i = 0; i < PG_ARRAY_SIZE(other_types) && !error; i++)
+		error = detach(cgroup_fd, other_types[i], &headers, err);
+	return error;
 }

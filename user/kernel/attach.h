@@ -1,44 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attaching the programs to a cgroup by bpf_link, and pinning the links. */
+/*
+ * The programs at a cgroup: attached with BPF_F_ALLOW_MULTI and without a link, so that what is
+ * attached belongs to the cgroup alone. It needs no pin and no descriptor (a pinned link of each
+ * hook takes the kernel 20 KiB for an Environment), stays when its process dies, is found again by
+ * asking the cgroup, and goes with it. Only whoever has the program itself can take it off, and a
+ * program's descriptor takes CAP_SYS_ADMIN outside of all user namespaces.
+ */
 #pragma once
 
 #include <phasegate/abi/hook.h>
 
 #include "kernel.h"
 
-struct pg_attachment {
-	int links[PG_HOOK_COUNT]; /* -1: not attached */
-};
-#define PG_ATTACHMENT_INIT \
-	{ \
-		.links = { [0 ... PG_HOOK_COUNT - 1] = -1 } \
-	}
+/* A bit for each enum pg_hook. */
+typedef uint32_t pg_hook_set;
+_Static_assert(PG_HOOK_COUNT <= 32, "a hook has no bit");
 
-/* Attaches one hook. A link, never a legacy attach: that could be undone without a capability. */
-int pg_attach(struct pg_kernel *kernel, int cgroup_fd, enum pg_hook hook,
-	      struct pg_attachment *attachment, struct pg_error *err) PG_MUST_CHECK;
-
-/* Pins the hook's link as directory/HOOK-NAME. A pinned link stays when this process dies. */
-int pg_attachment_pin(const struct pg_attachment *attachment, enum pg_hook hook,
-		      const char *directory, struct pg_error *err) PG_MUST_CHECK;
+/* All; without DNS, those of PG_HOOK_FOR_DNS are not needed. */
+pg_hook_set pg_hooks(bool for_dns);
 
 /*
- * Opens what is pinned in directory. -ENOENT: a hook is missing, other than those of
- * PG_HOOK_FOR_DNS, which stay -1; -ESTALE: a link is not that of the hook
- * at the cgroup, or its cgroup is gone.
+ * Attaches this process's program of the hook. If an earlier owner's with the same maps is there,
+ * it takes its place, without a gap.
  */
-int pg_attachment_open(const char *directory, uint64_t cgroup_id,
-		       struct pg_attachment *ret_attachment, struct pg_error *err) PG_MUST_CHECK;
+int pg_attach(struct pg_kernel *kernel, int cgroup_fd, enum pg_hook hook,
+	      struct pg_error *err) PG_MUST_CHECK;
+/* The same for each. */
+int pg_attach_all(struct pg_kernel *kernel, int cgroup_fd, pg_hook_set hooks,
+		  struct pg_error *err) PG_MUST_CHECK;
 
-/* Puts the programs of this process in the place of those of the links, each without a gap. */
-int pg_attachment_renew(struct pg_kernel *kernel, const struct pg_attachment *attachment,
-			struct pg_error *err) PG_MUST_CHECK;
+/*
+ * The hooks that have a program of Phasegate at the cgroup itself, and not above it, with the maps
+ * of kernel or, if that is NULL, with whatever maps. -ENOENT: one is missing, other than those of
+ * PG_HOOK_FOR_DNS; -ESTALE: it is there with other maps, which nobody fills from here.
+ */
+int pg_attached(const struct pg_kernel *kernel, int cgroup_fd, pg_hook_set *ret_hooks,
+		struct pg_error *err) PG_MUST_CHECK;
 
-/* Closes the links; those that are not pinned detach. */
-void pg_attachment_close(struct pg_attachment *attachment);
-
-/* Unlinks all pins in directory and the directory. Missing ones are no error. */
-int pg_pins_remove(const char *directory, struct pg_error *err) PG_MUST_CHECK;
+/* Takes off all programs of Phasegate, whichever process or version has attached them. None, and a
+ * cgroup that has been removed, are no error. */
+int pg_detach(int cgroup_fd, struct pg_error *err) PG_MUST_CHECK;
 
 const char *pg_hook_name(enum pg_hook hook);
 /* PG_HOOK_FOR_DNS and the like, of abi/hook.h. */

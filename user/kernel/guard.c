@@ -16,7 +16,6 @@
 #include <bpf/libbpf.h>
 #include <guard.skel.h>
 
-#include "attach.h"
 #include "pins.h"
 
 #define NEW_GUARD_PINS "+guard-new"

@@ -17,7 +17,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "attach.h"
 #include "kernel_internal.h"
 
 #define MAPS_DIRECTORY PG_KERNEL_PINS_PREFIX PG_STRING(PG_ABI_VERSION)
@@ -29,6 +28,46 @@ int pg_pins_join(char path[static PATH_MAX], const char *directory, const char *
 {
 	if (snprintf(path, PATH_MAX, "%s/%s", directory, name) >= PATH_MAX)
 		return pg_fail(err, -ENAMETOOLONG, "the pin path below %s is too long", directory);
+	return 0;
+}
+
+/*
+ * Ends what a pinned link has attached, at once: the kernel frees a link whose pin was removed an
+ * RCU period and a turn of its workers later. What is no link stays as it is, and before Linux 5.9
+ * it ends later.
+ */
+static void detach_pinned(const char *directory, const char *name)
+{
+	pg_autofree char *path = NULL;
+	pg_autoclose int fd = -1;
+
+	if (asprintf(&path, "%s/%s", directory, name) < 0)
+		return;
+	fd = bpf_obj_get(path);
+	if (fd >= 0)
+		(void)!bpf_link_detach(fd);
+}
+
+int pg_pins_remove(const char *directory, struct pg_error *err)
+{
+	pg_autoclosedir DIR *dir = opendir(directory);
+	struct dirent *entry;
+
+	if (!dir)
+		return errno == ENOENT ? 0
+				       : pg_fail_errno(err, -errno, "opening the pin directory %s",
+						       directory);
+	/* Whatever is there: another version may have had other hooks. */
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		detach_pinned(directory, entry->d_name);
+		if (unlinkat(dirfd(dir), entry->d_name, 0) && errno != ENOENT)
+			return pg_fail_errno(err, -errno, "removing the pin %s/%s", directory,
+					     entry->d_name);
+	}
+	if (rmdir(directory) && errno != ENOENT)
+		return pg_fail_errno(err, -errno, "removing the pin directory %s", directory);
 	return 0;
 }
 

@@ -9,3 +9,6 @@
 /* directory/name */
 int pg_pins_join(char path[static PATH_MAX], const char *directory, const char *name,
 		 struct pg_error *err) PG_MUST_CHECK;
+
+/* Unlinks all pins in directory and the directory; links detach. Missing ones are no error. */
+int pg_pins_remove(const char *directory, struct pg_error *err) PG_MUST_CHECK;

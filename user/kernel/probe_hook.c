@@ -83,11 +83,12 @@ static int load(enum pg_hook hook, int verdict)
 	return fd < 0 ? -errno : fd;
 }
 
+/* As attach.c does it; it goes with the cgroup. */
 static int attach(enum pg_hook hook, int program, const struct pg_scratch *scratch)
 {
-	int link = bpf_link_create(program, scratch->fd, kind_of(hook).attach, NULL);
-
-	return link < 0 ? -errno : link;
+	return bpf_prog_attach(program, scratch->fd, kind_of(hook).attach, BPF_F_ALLOW_MULTI)
+		       ? -errno
+		       : 0;
 }
 
 static const char *const names[PG_HOOK_COUNT] = {
@@ -100,7 +101,7 @@ static void probe_hook(struct pg_probe *probe, enum pg_hook hook, const struct p
 {
 	struct pg_probe_report report = {.name = names[hook]};
 	pg_autoclose int program = load(hook, 1);
-	pg_autoclose int link = -1;
+	int error;
 
 	if (program < 0) {
 		pg_probe_found(&report, "no program can be loaded: %s", strerror(-program));
@@ -112,16 +113,16 @@ static void probe_hook(struct pg_probe *probe, enum pg_hook hook, const struct p
 	} else if (!scratch) {
 		pg_probe_found(&report, "loads; not attached, for lack of a cgroup");
 	} else {
-		link = attach(hook, program, scratch);
-		if (link >= 0) {
-			pg_probe_found(&report, "loads and attaches by link");
+		error = attach(hook, program, scratch);
+		if (!error) {
+			pg_probe_found(&report, "loads and attaches");
 		} else {
-			pg_probe_found(&report, "cannot be attached: %s", strerror(-link));
+			pg_probe_found(&report, "cannot be attached: %s", strerror(-error));
 			pg_probe_lacks(&report, PG_PROBE_FAILED,
-				       link == -EPERM ? "run as root; a program above may also "
-							"forbid others below it (`bpftool cgroup "
-							"tree`)"
-						      : "use Linux 5.10 or newer");
+				       error == -EPERM ? "run as root; a program above may also "
+							 "forbid others below it (`bpftool cgroup "
+							 "tree`)"
+						       : "use Linux 5.10 or newer");
 		}
 	}
 	pg_probe_emit(probe, &report);
@@ -163,7 +164,7 @@ static void probe_enforcement(struct pg_probe *probe, const struct pg_scratch *s
 	struct pg_probe_report clone = {.name = "clone-into-cgroup"};
 	struct pg_probe_report enforcement = {.name = "enforcement"};
 	pg_autoclose int program = load(PG_HOOK_CONNECT4, 0);
-	pg_autoclose int link = program < 0 ? program : attach(PG_HOOK_CONNECT4, program, scratch);
+	const int error = program < 0 ? program : attach(PG_HOOK_CONNECT4, program, scratch);
 	int inside, r = pg_scratch_run(scratch, connect_loopback, &inside);
 
 	if (r < 0) {
@@ -175,7 +176,7 @@ static void probe_enforcement(struct pg_probe *probe, const struct pg_scratch *s
 		pg_probe_found(&clone, "a process can be born in a cgroup");
 	}
 	pg_probe_emit(probe, &clone);
-	if (r < 0 || link < 0)
+	if (r < 0 || error)
 		return;
 	judge_run(&enforcement, inside, connect_loopback());
 	pg_probe_emit(probe, &enforcement);

@@ -165,7 +165,7 @@ int pg_statistics_read(const char *pins, struct pg_statistics *ret_statistics, s
 		error = read_programs(&known, ret_statistics, err);
 	if (!error)
 		error = pg_statistics_read_maps(&known, ret_statistics, err);
-	return error ? error : pg_statistics_read_places(pins, ret_statistics, err);
+	return error ? error : pg_statistics_read_guard(pins, ret_statistics, err);
 }
 
 void pg_statistics_clear(struct pg_statistics *statistics)

@@ -33,10 +33,9 @@ struct pg_map_info {
 	uint64_t memory;   /* octets */
 };
 
-/* That a pinned link runs the program. */
+/* That the program is attached somewhere. */
 struct pg_program_place {
 	uint32_t program;
-	uint64_t cgroup_id;
 	char environment[NAME_MAX + 1]; /* its name, or "+guard" */
 };
 
@@ -46,14 +45,17 @@ struct pg_statistics {
 	struct pg_program_info *programs;
 	struct pg_map_info *maps;
 	struct pg_program_place *places;
-	size_t program_count, map_count, place_count;
+	size_t program_count, map_count, place_count, place_room;
 };
 
 /* While the descriptor is open, all BPF programs of the host are timed, which costs each run some
  * tens of ns. */
 int pg_statistics_start(int *ret_fd, struct pg_error *err) PG_MUST_CHECK;
-/* pins: where the pins of all Environments are. The caller clears *ret_statistics, also after a
- * failure. */
+/* pins: where the guard's are; of places it reads the guard's only. The caller clears
+ * *ret_statistics, also after a failure. */
 int pg_statistics_read(const char *pins, struct pg_statistics *ret_statistics,
 		       struct pg_error *err) PG_MUST_CHECK;
+/* A cgroup of an Environment. */
+int pg_statistics_add_place(struct pg_statistics *statistics, const char *environment,
+			    int cgroup_fd, struct pg_error *err) PG_MUST_CHECK;
 void pg_statistics_clear(struct pg_statistics *statistics);

@@ -17,5 +17,5 @@ uint64_t pg_statistics_memory(int fd);
 /* statistics_maps.c, statistics_places.c: each fills its part of *statistics. */
 int pg_statistics_read_maps(const struct pg_known *known, struct pg_statistics *statistics,
 			    struct pg_error *err) PG_MUST_CHECK;
-int pg_statistics_read_places(const char *pins, struct pg_statistics *statistics,
-			      struct pg_error *err) PG_MUST_CHECK;
+int pg_statistics_read_guard(const char *pins, struct pg_statistics *statistics,
+			     struct pg_error *err) PG_MUST_CHECK;
