@@ -335,7 +335,7 @@ class Exposures(AgentTest):
     def start_ended(self, cgroup, *capabilities):
         """A box of which nothing is executed, since it may not have these."""
         process = self.start_box(cgroup, (*FEW, *capabilities), CONTAINED)
-        self.assertEqual(process.stdout.read(), b"")
+        self.assertEqual(process.stdout.readline(), b"")
         self.assertEqual(process.wait(), -signal.SIGKILL)
 
     def test_executed_later(self):
