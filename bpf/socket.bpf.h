@@ -178,6 +178,9 @@ static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx,
 	struct pg_mark mark = {.kind = PG_MARK_ACCEPTED};
 	__be16 local_port = bpf_htons(ctx->local_port);
 	__u32 next = ctx->snd_nxt;
+	/* Of a socket that has connected, too, if the other end opens the same at once; it has sent
+	 * a SYN. For one that a listener has made, the listener has answered. */
+	const bool has_sent = ctx->segs_out;
 	struct bpf_sock *sk = ctx->sk;
 	/* Both forms are read before the branch: the verifier wants context loads at fixed offsets,
 	 * and the compiler would merge the last load of the two branches. */
@@ -187,7 +190,7 @@ static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx,
 	mark.remote.word[1] = ctx->remote_ip6[1];
 	mark.remote.word[2] = ctx->remote_ip6[2];
 	mark.remote.word[3] = ctx->remote_ip6[3];
-	if (!sk)
+	if (!sk || has_sent)
 		return;
 	if (ctx->family == PG_AF_INET)
 		pg_addr_set_v4(&mark.remote, remote4);

@@ -4,6 +4,7 @@
 accepted, warned of or only shown, as the operator's settings say. A box is what a container is to
 the kernel: a root directory of its own, fewer capabilities, a cgroup."""
 
+import glob
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ from agentcase import AgentTest
 from daemon import directory_of
 from fakeruntime import FakeRuntime
 from harness import main
+from left import bpftool
 from phasegate import LIMIT
 
 # Less than Docker gives.
@@ -333,7 +335,7 @@ class Exposures(AgentTest):
     def start_ended(self, cgroup, *capabilities):
         """A box of which nothing is executed, since it may not have these."""
         process = self.start_box(cgroup, (*FEW, *capabilities), CONTAINED)
-        self.assertEqual(process.stdout.read(), b"")
+        self.assertEqual(process.stdout.readline(), b"")
         self.assertEqual(process.wait(), -signal.SIGKILL)
 
     def test_executed_later(self):
@@ -381,6 +383,34 @@ class Exposures(AgentTest):
         self.start_ended(cgroup, "sys_admin")
         self.box(capabilities=(*FEW, "sys_rawio"), cgroup=cgroup, namespaces=CONTAINED)
         self.assertTrue(self.shown(made["name"])["cap_sys_admin"])
+
+    def make_anew(self, cgroup, name):
+        """Until the agent has confined it again."""
+        cursor = self.now()
+        os.rmdir(cgroups.path_of(cgroup))
+        os.mkdir(cgroups.path_of(cgroup))
+        for _ in range(20):
+            reply = self.daemon.call("GET", f"/v1/events?cursor={cursor}&follow=1"
+                                     f"&environment={name}")
+            cursor = reply.body[-1]["cursor"]
+            if "confined" in [line.get("state") for line in reply.body]:
+                return
+        self.fail("nothing is told: " + self.daemon.output)
+
+    def members(self):
+        path, = glob.glob(f"{self.daemon.pins}/+maps-*/pg_members")
+        return len(bpftool("map", "dump", "pinned", path))
+
+    def test_executed_in_a_member_made_anew(self):
+        """The only one, which has not the Environment's id any more."""
+        before = self.members()
+        cgroup = cgroups.make(self.name("anew"))
+        made = self.create({}, members=[{"cgroup": cgroup}])
+        for _ in range(2):
+            self.make_anew(cgroup, made["name"])
+            self.start_ended(cgroup, "sys_admin")
+        self.daemon.destroy(made["name"])
+        self.assertEqual(self.members(), before)
 
     def test_executed_elsewhere(self):
         """Nobody minds, nor after the Environment's end."""

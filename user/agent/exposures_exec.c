@@ -98,7 +98,8 @@ static void keep(struct pg_managed *managed, const struct pg_exposure *one, cons
 	pg_autoexposures struct pg_exposure_list fresh = {0};
 	char text[64];
 
-	snprintf(text, sizeof(text), "\"id\":\"%s\",\"ended\":true", pg_exposure_name(one->id));
+	snprintf(text, sizeof(text), "\"id\":\"%s\"%s", pg_exposure_name(one->id),
+		 one->ended ? ",\"ended\":true" : "");
 	if (strstr(managed->note.exposures, text))
 		return;
 	pg_exposures_add(&fresh, one->id, one->member, "%s", message);

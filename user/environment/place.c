@@ -356,6 +356,7 @@ int pg_place_reopen(struct pg_environment *environment, size_t index, struct pg_
 	pg_close_fd(&place->fd);
 	place->hooks = 0;
 	place->in_kernel = false;
+	pg_member_remove(environment->host->kernel, place->id);
 	error = attach_anew(environment, index, err);
 	/* It counts as gone, so that it is tried again. */
 	if (error)
@@ -380,7 +381,8 @@ int pg_places_admit(struct pg_environment *environment, struct pg_error *err)
 					    .level = level_of(path),
 					    .refused = environment->settings.refused_rights};
 		if (pg_place_count(environment) == 1)
-			error = pg_member_add_alone(environment->host->kernel, &member, err);
+			error = pg_member_add_alone(environment->host->kernel, place->id, &member,
+						    err);
 		else if (together || level_of(path) <= PG_MEMBER_LEVEL_MAX)
 			error = pg_member_add(environment->host->kernel, place->id, &member, err);
 		if (!error && pins && pg_host_is_below_parent(environment->host, path))

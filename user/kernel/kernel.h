@@ -106,8 +106,10 @@ int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, const struct pg_
 		  struct pg_error *err) PG_MUST_CHECK;
 /* The only one of an Environment, for links without a guard (kernel/link.h) and for what is
  * executed in it; one that is too deep is left out. */
-int pg_member_add_alone(struct pg_kernel *kernel, struct pg_member *member,
+int pg_member_add_alone(struct pg_kernel *kernel, uint64_t cgroup_id, struct pg_member *member,
 			struct pg_error *err) PG_MUST_CHECK;
+/* Its cgroup is gone. Of all members of an Environment: pg_members_forget(). */
+void pg_member_remove(struct pg_kernel *kernel, uint64_t cgroup_id);
 /*
  * For headers with PG_HEADER_MEMBER_ADDRESSES: what members send to the address is open, in
  * no-network too. Only an address that a trusted runtime has given to a member, in a namespace of

@@ -42,10 +42,16 @@ int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, const struct pg_
 	return put(kernel, cgroup_id, member, err);
 }
 
-int pg_member_add_alone(struct pg_kernel *kernel, struct pg_member *member, struct pg_error *err)
+int pg_member_add_alone(struct pg_kernel *kernel, uint64_t cgroup_id, struct pg_member *member,
+			struct pg_error *err)
 {
-	member->alone = 1;
-	return has_level(member) ? put(kernel, member->env_id, member, err) : 0;
+	member->alone = cgroup_id == member->env_id;
+	return has_level(member) ? put(kernel, cgroup_id, member, err) : 0;
+}
+
+void pg_member_remove(struct pg_kernel *kernel, uint64_t cgroup_id)
+{
+	bpf_map_delete_elem(members_fd(kernel), &cgroup_id);
 }
 
 int pg_socket_mark(struct pg_kernel *kernel, int socket_fd, const struct pg_mark *mark)

@@ -13,8 +13,10 @@
 
 struct pg_member {
 	__u64 env_id;
-	__u32 level;   /* depth of the cgroup; the root has 0 */
-	__u32 alone;   /* the Environment has no other one, and its id is the key */
+	__u32 level; /* depth of the cgroup; the root has 0 */
+	/* The Environment has no other one, and its id is the key. 0 of one whose cgroup was made
+	 * anew: then that of the first is the Environment's. */
+	__u32 alone;
 	__u64 refused; /* PG_EXEC_*: what is executed with one of these is ended */
 };
 PG_ASSERT_SIZE(struct pg_member, 24);
