@@ -243,10 +243,13 @@ class Docker(ContainerTest):
         network = self.network("between")
         names = [self.container("--network", network)[0] for _ in range(3)]
         addresses = [self.address(name, network) for name in names]
+        agents = [self.probe(name) for name in names[:2]]
+        # They know their neighbours from before the guard.
+        for agent, to in zip(agents, reversed(addresses[:2])):
+            self.assertEqual(self.connect(agent, to), "ECONNREFUSED")
         for traffic, wanted in (("allow", "ECONNREFUSED"), ("deny", "EPERM")):
             made = self.attach(*names[:2], policy={"network_policy": NO_NETWORK},
                                member_traffic=traffic)
-            agents = [self.probe(name) for name in names[:2]]
             for one, (agent, to) in enumerate(zip(agents, reversed(addresses[:2]))):
                 self.assertEqual(self.connect(agent, to), wanted, (traffic, one))
                 self.assertEqual(self.connect(agent, addresses[2]), "EPERM", (traffic, one))

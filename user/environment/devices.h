@@ -77,6 +77,9 @@ struct pg_device_routes {
 };
 int pg_devices_routes(int netns_fd, const struct pg_device_routes *visits,
 		      struct pg_error *err) PG_MUST_CHECK;
+/* Of an interface there: where its neighbours are is asked anew, but for what somebody has set. */
+int pg_devices_forget_neighbours(int netns_fd, unsigned int ifindex,
+				 struct pg_error *err) PG_MUST_CHECK;
 
 /* Who is told so often that a list is not whole asks again later. */
 #define PG_DEVICES_TRIES 10

@@ -162,6 +162,7 @@ static int try_to_guard(struct pg_home *home, struct pg_veth *veth, const struct
 	error = put_on(veth, err);
 	if (!error) {
 		pg_veth_let_go(environment->host->links, veth);
+		veth->fresh = true;
 		pg_log_debug("%s: guards the interface %s", environment->record.name, veth->name);
 		return 0;
 	}

@@ -176,6 +176,29 @@ static int guard_listed(struct pg_home *home, const struct pg_links *links, stru
 	return error;
 }
 
+/*
+ * What the kernel inside knows of its neighbours it has from before the guard, which lets frames go
+ * only to stations that it has seen the address of: so it is to ask once more.
+ */
+static void ask_anew(const struct pg_home *home, const struct pg_links *links)
+{
+	struct pg_host *host = home->environment->host;
+	pg_autoclose int fd = links->who.pid ? pg_home_open(home, links->who.pid) : -1;
+	struct pg_veth *veth;
+
+	if (fd < 0)
+		return;
+	PG_VETH_FOREACH (host->links, i, veth) {
+		struct pg_error err = {};
+
+		if (!veth->fresh || veth->owner != home->environment || veth->nsid != home->nsid)
+			continue;
+		veth->fresh = false;
+		if (pg_devices_forget_neighbours(fd, veth->peer, &err))
+			pg_host_warn(host, "link", err.text);
+	}
+}
+
 static bool was_told(const struct pg_links *before, const struct pg_open_link *open)
 {
 	for (size_t i = 0; before && i < before->count; i++)
@@ -232,7 +255,11 @@ static int look_at_home(struct pg_home *home, struct pg_links *links, struct pg_
 		error = pg_home_look_who(home, &links->who, err);
 	if (!error)
 		error = look_at_hops(home, links, err);
-	return error ? error : guard_listed(home, links, err);
+	if (!error)
+		error = guard_listed(home, links, err);
+	if (!error)
+		ask_anew(home, links);
+	return error;
 }
 
 int pg_links_look(struct pg_home *home, struct pg_error *err)

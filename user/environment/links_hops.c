@@ -81,18 +81,26 @@ static void take_network(void *userdata, const struct pg_prefix *network)
 	add_network(looking->hops, network);
 }
 
-static int read_routes(struct looking *looking, pid_t pid, struct pg_error *err)
+int pg_home_open(const struct pg_home *home, pid_t pid)
 {
 	pg_autoclose int fd = -1;
-	const struct pg_device_routes visits = {take_router, take_network, looking};
 	struct stat status;
 	char path[64];
-	int error;
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	/* It has gone since it was seen there. */
-	if (fd < 0 || fstat(fd, &status) || status.st_ino != looking->home->inode)
+	if (fd < 0 || fstat(fd, &status) || status.st_ino != home->inode)
+		return -1;
+	return PG_TAKE_FD(fd);
+}
+
+static int read_routes(struct looking *looking, pid_t pid, struct pg_error *err)
+{
+	const struct pg_device_routes visits = {take_router, take_network, looking};
+	pg_autoclose int fd = pg_home_open(looking->home, pid);
+	int error;
+
+	if (fd < 0)
 		return 0;
 	error = pg_devices_routes(fd, &visits, err);
 	looking->hops->known |= !error;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses and routers, as the kernel lists them (rtnetlink(7)). */
+/* Addresses, routers and neighbours, as the kernel lists them (rtnetlink(7)). */
 #include "devices.h"
 
 #include <errno.h>
+#include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 #include <libmnl/libmnl.h>
 
 #include "base/netns.h"
+#include "base/vector.h"
 
 #define LIST_TRIES 10
 
@@ -228,4 +230,72 @@ int pg_devices_routes(int netns_fd, const struct pg_device_routes *visits, struc
 	error = ask(socket, RTM_GETROUTE, take_route, &listing);
 	mnl_socket_close(socket);
 	return error ? pg_fail_errno(err, error, "listing the routes of a network namespace") : 0;
+}
+
+struct neighbours {
+	unsigned int ifindex;
+	struct pg_addr *items;
+	size_t count, room;
+};
+
+/* Those that the kernel has found by asking. */
+static int take_neighbour(const struct nlmsghdr *message, void *userdata)
+{
+	struct neighbours *found = userdata;
+	const struct ndmsg *body = mnl_nlmsg_get_payload(message);
+	struct table table = {.max = NDA_MAX};
+	struct pg_addr addr;
+
+	if (message->nlmsg_type != RTM_NEWNEIGH || body->ndm_ifindex != (int)found->ifindex ||
+	    body->ndm_state & (NUD_NOARP | NUD_PERMANENT))
+		return MNL_CB_OK;
+	mnl_attr_parse(message, sizeof(*body), read_attribute, &table);
+	if (!read_attribute_address(table.items[NDA_DST], &addr))
+		return MNL_CB_OK;
+	if (pg_vector_grow(&found->items, found->count, &found->room, sizeof(addr))) {
+		errno = ENOMEM;
+		return MNL_CB_ERROR;
+	}
+	found->items[found->count++] = addr;
+	return MNL_CB_OK;
+}
+
+static int forget(struct mnl_socket *socket, unsigned int ifindex, const struct pg_addr *addr)
+{
+	char request[MNL_NLMSG_HDRLEN + MNL_ALIGN(sizeof(struct ndmsg)) + MNL_ATTR_HDRLEN +
+		     MNL_ALIGN(sizeof(*addr))];
+	struct nlmsghdr *message = mnl_nlmsg_put_header(request);
+	const bool v4 = pg_addr_is_v4(addr);
+	struct ndmsg *body;
+	int error;
+
+	message->nlmsg_type = RTM_DELNEIGH;
+	message->nlmsg_flags = NLM_F_REQUEST;
+	body = mnl_nlmsg_put_extra_header(message, sizeof(*body));
+	body->ndm_family = v4 ? AF_INET : AF_INET6;
+	body->ndm_ifindex = (int)ifindex;
+	mnl_attr_put(message, NDA_DST, v4 ? sizeof(addr->word[3]) : sizeof(addr->word),
+		     v4 ? &addr->word[3] : addr->word);
+	if (mnl_socket_sendto(socket, message, message->nlmsg_len) < 0)
+		return -errno;
+	error = read_list(socket, NULL, NULL);
+	/* It has gone by itself. */
+	return error == -ENOENT ? 0 : error;
+}
+
+int pg_devices_forget_neighbours(int netns_fd, unsigned int ifindex, struct pg_error *err)
+{
+	PG_CLEANUP(pg_free_ptr) struct pg_addr *items = NULL;
+	struct neighbours found = {.ifindex = ifindex};
+	struct mnl_socket *socket;
+	int error = open_inside(netns_fd, &socket, err);
+
+	if (error)
+		return error;
+	error = ask(socket, RTM_GETNEIGH, take_neighbour, &found);
+	items = found.items;
+	for (size_t i = 0; i < found.count && !error; i++)
+		error = forget(socket, ifindex, &items[i]);
+	mnl_socket_close(socket);
+	return error ? pg_fail_errno(err, error, "having the kernel ask its neighbours anew") : 0;
 }
