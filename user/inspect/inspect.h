@@ -71,7 +71,7 @@ struct pg_inspection {
 void pg_inspect_process(struct pg_inspection *inspection, pid_t pid);
 
 /* A program that was executed in the member: what it had (abi/exec.h). */
-void pg_inspect_executed(struct pg_inspection *inspection, uint64_t rights);
+void pg_inspect_executed(struct pg_inspection *inspection, uint64_t executed);
 /* The rights that are the exposure, as a set of PG_EXEC_*; 0: it is not one of rights. */
 uint64_t pg_inspect_rights_of(enum pg_exposure_id id);
 
