@@ -127,6 +127,14 @@ class Verify(AgentTest):
         self.assertEqual(reply["result"], "inconclusive")
         self.assertEqual(reply["allowed"]["result"], "reached")
 
+    def test_localhost(self):
+        """An entry that opens 127.0.0.1: that this is reached by another device is not off."""
+        made = self.create({"network_policy": allowlist("localhost", A4)})
+        reply = self.verify(made, allowed=f"{A4}:{PORT}", without=OPEN)
+        row = self.vectors(reply)["bound-loopback"]
+        self.assertEqual((row["result"], row["wrong"]), ("not_possible", False), row)
+        self.assertEqual(reply["result"], "enforced", reply)
+
     def test_names(self):
         """The resolver in the path is who answers at any nameserver's port."""
         made = self.create({"network_policy": allowlist(NAME)})

@@ -6,6 +6,8 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "dns/local.h"
+
 #define PROTOCOL_UDPLITE 136
 
 static const char *const names[] = {
@@ -45,9 +47,14 @@ bool pg_verify_allows(const struct pg_phase_policy *phase, const struct pg_addr 
 {
 	for (size_t i = 0; phase->entries && i < phase->entries->count; i++) {
 		const struct pg_entry *entry = &phase->entries->items[i];
+		bool allows;
 
-		if (entry->kind != PG_ENTRY_HOST && entry->kind != PG_ENTRY_WILDCARD &&
-		    pg_prefix_contains(&entry->prefix, addr))
+		/* Of names only those that mean the same everywhere. */
+		if (entry->kind == PG_ENTRY_HOST || entry->kind == PG_ENTRY_WILDCARD)
+			allows = pg_addr_is_loopback(addr) && pg_local_is_localhost(entry->name);
+		else
+			allows = pg_prefix_contains(&entry->prefix, addr);
+		if (allows)
 			return true;
 	}
 	return false;
