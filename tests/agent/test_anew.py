@@ -10,10 +10,15 @@ import vectors
 from agentcase import AgentTest
 from harness import main
 from lab import A4, D4
+from left import bpftool
 from phasegate import PROBE, Agent, allowlist
 from recorder import PORT
 
 POLICY = {"network_policy": allowlist(A4), "run_network_policy": "no-network"}
+
+
+def attached(directory):
+    return sorted(program["name"] for program in bpftool("cgroup", "show", directory))
 
 
 class Inside(Agent):
@@ -131,6 +136,25 @@ class Anew(AgentTest):
         self.assert_told("confined")
         self.assert_confined()
         self.assertEqual(self.daemon.phase(self.made["name"], "run").status, 200)
+
+    def test_that_a_killed_agent_has_begun_with(self):
+        """It has attached all but what is for names."""
+        cgroup = self.make_cgroup(self.name("named"))
+        self.made = self.create({"network_policy": allowlist("*.example.com")},
+                                members=[{"cgroup": cgroup}])
+        directory = cgroups.path_of(cgroup)
+        wanted = attached(directory)
+        self.daemon.kill()
+        self.make_anew(cgroup)
+        # Those of an Environment without names.
+        begun = bpftool("cgroup", "show", cgroups.path_of(self.cgroups[0]))
+        for program in begun:
+            bpftool("cgroup", "attach", directory, program["attach_type"], "id",
+                    str(program["id"]), "multi")
+        self.assertLess(len(begun), len(wanted))
+        self.daemon.start()
+        self.assert_told("confined")
+        self.assertEqual(attached(directory), wanted)
 
     def test_one_that_is_gone(self):
         """It is no reason to refuse anything, and seen."""

@@ -338,10 +338,12 @@ static int attach_anew(struct pg_environment *environment, size_t index, struct 
 
 	if (error)
 		return error;
-	/* An owner that was killed in the midst of this has attached them already. */
+	/* An owner that was killed in the midst of this has attached them already, or but for those
+	 * that are for names. */
 	place->in_kernel = !pg_attached(kernel, place->fd, &place->hooks, NULL);
-	return place->in_kernel ? pg_attach_all(kernel, place->fd, place->hooks, err)
-				: attach_place(environment, index, environment->dns, err);
+	if (place->in_kernel)
+		error = pg_attach_all(kernel, place->fd, place->hooks, err);
+	return error ? error : attach_place(environment, index, environment->dns, err);
 }
 
 int pg_place_reopen(struct pg_environment *environment, size_t index, struct pg_error *err)
