@@ -24,7 +24,7 @@
 	X(METHOD_NOT_ALLOWED, 405, "method_not_allowed", "docs/openapi.yaml lists the methods") \
 	X(ENVIRONMENT_EXISTS, 409, "environment_exists", \
 	  "destroy it first, update its policy, or use another name") \
-	X(NAME_TAKEN, 409, "name_taken", "use another name") \
+	X(NAME_TAKEN, 409, "name_taken", "remove what has it, or use another name") \
 	X(MEMBER_TAKEN, 409, "member_taken", \
 	  "name a cgroup that is neither an Environment's nor above or below one") \
 	X(MEMBER_POPULATED, 409, "member_populated", \

@@ -151,7 +151,9 @@ static int refuse_existing(const struct pg_environment *environment, struct pg_e
 	const char *path = record->cgroups[0].path;
 
 	if (record->made && !faccessat(environment->host->cgroup_mount_fd, path + 1, F_OK, 0))
-		return pg_fail(err, -EEXIST, "the cgroup %s exists already; choose another name",
+		return pg_fail(err, -EEXIST,
+			       "the cgroup %s exists already without an Environment, as when a "
+			       "container was started in it; remove it, or choose another name",
 			       path);
 	return 0;
 }
