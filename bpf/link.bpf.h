@@ -226,13 +226,14 @@ static __always_inline bool pg_link_is_others(struct __sk_buff *skb, const struc
 	       !pg_link_is_within(skb, &link->header);
 }
 
-/* Of what cannot be read; the kernel's MLD can, and an IPv4 header says what it carries. */
-static __always_inline bool pg_link_may_be_datagram(const struct pg_facts *facts,
-						    const struct pg_link_packet *packet)
+/* Whether what cannot be read may be of the protocol; the kernel's MLD can be read, and an IPv4
+ * header says what it carries. */
+static __always_inline bool pg_link_may_be(const struct pg_facts *facts,
+					   const struct pg_link_packet *packet, __u8 protocol)
 {
 	if (facts->bits & PG_FACT_IPV6)
 		return facts->protocol != PG_NEXT_HOP_BY_HOP || !packet->packet.icmp_type;
-	return facts->defect != PG_REASON_IP_OPTIONS || facts->protocol == IPPROTO_UDP;
+	return facts->defect != PG_REASON_IP_OPTIONS || facts->protocol == protocol;
 }
 
 /* What comes in may be the answer to something that nothing knows of but this: no new flow becomes
@@ -259,6 +260,20 @@ static __always_inline bool pg_link_is_recorded(struct __sk_buff *skb, const str
 	return flow && (flow->direction == PG_FLOW_OUTBOUND || pg_flow_is_inbound(view, flow));
 }
 
+/* A fragment may be a part of a SYN, and of what cannot be read nobody knows to whom it goes. */
+static __always_inline void pg_link_record_segment(struct pg_link_table *table,
+						   const struct pg_facts *facts,
+						   const struct pg_link_packet *packet)
+{
+	if (facts->defect) {
+		if (pg_link_may_be(facts, packet, IPPROTO_TCP))
+			table->asked_any = 1;
+	} else if (facts->protocol == IPPROTO_TCP &&
+		   (packet->fragment || facts->bits & PG_FACT_SYN)) {
+		pg_link_record_asked(table, &facts->remote);
+	}
+}
+
 /* What went out, so that its answers are not taken for something that came first. */
 static __always_inline void pg_link_record(struct __sk_buff *skb, const struct pg_link *link,
 					   const struct pg_view *view, struct pg_link_table *table,
@@ -275,8 +290,11 @@ static __always_inline void pg_link_record(struct __sk_buff *skb, const struct p
 			return;
 		pg_link_key_fragment(&key, packet);
 		pg_link_record_inbound(table, &key);
-	} else if (facts->defect) {
-		if (pg_link_may_be_datagram(facts, packet))
+		return;
+	}
+	pg_link_record_segment(table, facts, packet);
+	if (facts->defect) {
+		if (pg_link_may_be(facts, packet, IPPROTO_UDP))
 			pg_link_bar_inbound(view, table);
 	} else if (facts->protocol == IPPROTO_UDP && !packet->later) {
 		pg_link_record_outbound(table, &key);

@@ -244,6 +244,31 @@ static __always_inline struct pg_link_ack *pg_link_ack_place(struct pg_link_tabl
 	return &table->acks[index & (PG_LINK_ACKS - 1)];
 }
 
+static __always_inline __u8 *pg_link_asked_place(struct pg_link_table *table,
+						 const struct pg_addr *remote)
+{
+	__u32 index = pg_link_hash(remote, 0) & (PG_LINK_ASKED - 1);
+
+	barrier_var(index);
+	return &table->asked[index & (PG_LINK_ASKED - 1)];
+}
+
+/* A SYN goes out. Whoever answers may acknowledge what the workload likes, later, too. */
+static __always_inline void pg_link_record_asked(struct pg_link_table *table,
+						 const struct pg_addr *remote)
+{
+	__u8 *place = pg_link_asked_place(table, remote);
+
+	if (!*place)
+		*place = 1;
+}
+
+static __always_inline bool pg_link_has_asked(struct pg_link_table *table,
+					      const struct pg_addr *remote)
+{
+	return table->asked_any || *pg_link_asked_place(table, remote);
+}
+
 static __always_inline void pg_link_record_ack(struct pg_link_table *table,
 					       const struct pg_view *view,
 					       const struct pg_facts *facts, __u32 number)
@@ -279,6 +304,8 @@ static __always_inline bool pg_link_confirms(const struct pg_header *header,
 	key.remote_port = accepted->remote_port;
 	if (pg_link_is_inbound(table, &key))
 		return true;
+	if (pg_link_has_asked(table, &key.remote))
+		return false;
 	ack = pg_link_ack_place(table, &key.remote, local_port, key.remote_port);
 	/* The whole tuple: whoever knows the hash finds another with the same. In this generation:
 	 * numbers repeat within minutes, and an older one is of a connection that went out. */

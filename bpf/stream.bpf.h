@@ -93,7 +93,10 @@ static __always_inline int pg_stream_decide(struct __sk_buff *skb, const struct 
 	if ((stream->mark && stream->mark->kind != PG_MARK_STREAM) ||
 	    !pg_stream_read(skb, false, &facts, &flags, &acked))
 		return PG_STREAM_UNKNOWN;
-	if (!(facts.bits & PG_FACT_SYN) && stream->state != PG_TCP_SYN_SENT)
+	/* What asks for a connection is recorded. */
+	if (facts.bits & PG_FACT_SYN)
+		return PG_STREAM_UNKNOWN;
+	if (stream->state != PG_TCP_SYN_SENT)
 		facts.bits |= PG_FACT_ESTABLISHED;
 	if (pg_is_own(view->header, &facts.local))
 		facts.bits |= PG_FACT_OWN_SOURCE;

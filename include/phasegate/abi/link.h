@@ -116,6 +116,8 @@ PG_ASSERT_SIZE(struct pg_link_peer, 24);
 /*
  * The last segment of TCP that acknowledged something and has this place. The one that completes a
  * connection is there when the connection becomes one, however many SYNs came in since its own.
+ * Of somebody to whom a SYN has gone out it may be of a connection that was opened inside, with
+ * whatever number, so it counts of nobody whose place in .asked is set.
  */
 struct pg_link_ack {
 	struct pg_addr remote;
@@ -131,6 +133,7 @@ PG_ASSERT_SIZE(struct pg_link_ack, 28);
 #define PG_LINK_PEERS	  64
 #define PG_LINK_ACKS	  32
 #define PG_LINK_GATEWAYS  4
+#define PG_LINK_ASKED	  512
 
 /* An address has so many places among the peers. */
 #define PG_LINK_PEER_WAYS 4
@@ -149,9 +152,12 @@ struct pg_link_table {
 	/* CLOCK_BOOTTIME in seconds until which no datagram that comes in is recorded: what went
 	 * out could not be read, and what comes in may be its answer. */
 	__u32 barred;
-	__u32 reserved;
+	__u32 asked_any; /* not 0: a SYN may have gone out to anybody */
+	/* 1: a SYN has gone out to an address that has this place; it stays. Octets, since before
+	 * Linux 5.12 a program cannot set a bit in one instruction. */
+	__u8 asked[PG_LINK_ASKED];
 };
-PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 64 * 24 + 32 * 28 + 4 * 8 + 8);
+PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 64 * 24 + 32 * 28 + 4 * 8 + 8 + 512);
 
 /*
  * pg_link_counts (key: __u64 env_id) has of each Environment with links a struct pg_counters of
