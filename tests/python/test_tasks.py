@@ -105,6 +105,7 @@ class Tasks(HarnessTest):
                 "verifier": "new",
                 "run": shell(send(A4, run), SENDER % (late, D4, PORT, os.devnull)),
                 "verify": shell(send(D4, verify), send(A4, verify), "cat /proc/self/cgroup")}
+        cursor = self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
         result = self.run_tasks(task)[task["name"]]
         lines = result["verify"]["output"].splitlines()
         self.assertEqual(lines[:2], [f"{D4} open", f"{A4} denied"])
@@ -113,7 +114,7 @@ class Tasks(HarnessTest):
         self.assertSeen(A4, run)
         self.assertSeen(D4, verify)
         self.assertNotSeen(late)
-        events = self.daemon.call("GET", "/v1/events").body
+        events = self.daemon.call("GET", f"/v1/events?cursor={cursor}").body
         created = [e["environment"] for e in events if e["event"] == "created"]
         self.assertIn(f"{task['name']}-verifier", created)
         self.assertNothingLeft()
