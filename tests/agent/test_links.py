@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the API says of the ways out of an Environment's network namespaces."""
 
+import glob
+import json
 import subprocess
 import sys
 import time
@@ -89,6 +91,27 @@ class Links(AgentTest):
         self.lab.client.ip(f"link add third type veth peer name eth9 netns {namespace.path}")
         self.wait_for(lambda: self.unguarded(name) == [("macv0", "no-veth")], "no event")
         self.assertIn((None, "macv0", "none", "no-veth"), self.links(name))
+
+    def station(self):
+        """That which the guard of the only link lets frames come from: behind header and flags."""
+        path, = glob.glob(f"{self.daemon.pins}/+maps-*/pg_links")
+        done = subprocess.run(["bpftool", "-j", "map", "dump", "pinned", path], check=True,
+                              capture_output=True, text=True)
+        (element,) = json.loads(done.stdout)
+        return ":".join(f"{int(octet, 16):02x}" for octet in element["value"][208:214])
+
+    def test_device_that_is_set_up_later(self):
+        """A runtime is at work in the namespace while the guard is put on."""
+        cgroup, namespace = self.container()
+        self.lab.client.ip(f"link add boxed type veth peer name eth7 netns {namespace.path}")
+        self.addCleanup(subprocess.run, self.lab.client.command("ip", "link", "del", "boxed"))
+        name = self.attach(cgroup)
+        self.assertEqual(self.links(name), [("boxed", "eth7", "on", None)])
+        namespace.ip("link set eth7 address 02:00:00:00:77:01")
+        self.wait_for(lambda: self.station() == "02:00:00:00:77:01", "soon after the guard")
+        # Whenever it comes: what a runtime does takes a busy machine seconds.
+        namespace.ip("link set eth7 address 02:00:00:00:77:02", "addr add 192.0.2.77/24 dev eth7")
+        self.wait_for(lambda: self.station() == "02:00:00:00:77:02", "with an address")
 
     def test_the_hosts_network(self):
         self.assertEqual(self.links(self.attach(self.start(self.lab.client))),

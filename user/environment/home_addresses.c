@@ -232,6 +232,8 @@ void pg_home_hear(struct pg_home *home, unsigned int ifindex, const struct pg_ad
 		return;
 	item->pending = true;
 	home->environment->homes_state.pending = true;
+	/* A runtime sets up the device before it. */
+	pg_links_look_soon(home);
 }
 
 void pg_home_settle(struct pg_home *home)

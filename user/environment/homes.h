@@ -84,6 +84,8 @@ struct pg_homes_state {
  * out to be its runtime's. A failure fails the creation; later it is a warning.
  */
 int pg_links_guard(struct pg_home *home, struct pg_error *err) PG_MUST_CHECK;
+/* Something about the namespace has changed, and its devices may have before that. */
+void pg_links_look_soon(struct pg_home *home);
 /* From the first Environment on: links without a guard. */
 void pg_links_hold(struct pg_host *host);
 /* Before the home goes. keep: the guard stays for the next owner of the Environment. */

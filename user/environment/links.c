@@ -354,6 +354,7 @@ static int process_timer(void *userdata, struct pg_error *err)
 int pg_links_guard(struct pg_home *home, struct pg_error *err)
 {
 	struct pg_link_watch *watch = home->environment->host->links;
+	const bool first = !home->links;
 	int failed, error = pg_veths_read(watch, err);
 
 	if (!error)
@@ -361,12 +362,23 @@ int pg_links_guard(struct pg_home *home, struct pg_error *err)
 	/* What else has happened is not this one's; and a runtime's helper may have been there. */
 	if (!error && pg_veth_touched(watch))
 		return pg_links_again(home->environment->host, 1, err);
-	if (!error && pg_environment_is_made(home->environment))
+	if (!error && (first || pg_environment_is_made(home->environment)))
 		home->links->young = YOUNG_LOOKS;
 	if (!error && !is_unsettled(home))
 		return 0;
 	failed = pg_links_again(home->environment->host, SOON_NS, error ? NULL : err);
 	return error ? error : failed;
+}
+
+void pg_links_look_soon(struct pg_home *home)
+{
+	struct pg_error err = {};
+
+	if (!home->links)
+		return;
+	home->links->young = YOUNG_LOOKS;
+	if (pg_links_again(home->environment->host, SOON_NS, &err))
+		warn(home->environment->host, &err);
 }
 
 void pg_links_release(struct pg_home *home, bool keep)
