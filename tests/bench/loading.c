@@ -189,7 +189,7 @@ void table_loads(const struct bench_options *options, struct machine *machine)
 	char text[160];
 
 	snprintf(text, sizeof(text),
-		 "Medians of %u. \"Confine\" is record, cgroup, attach and pins; \"kernel memory\""
+		 "Medians of %u. \"Confine\" is record, cgroup and attach; \"kernel memory\""
 		 " is what the kernel counts for the tables.",
 		 options->loads);
 	results_table(TABLE, "Loading a policy", text);

@@ -46,10 +46,7 @@ static const struct {
 /* One is the past of every machine, the other the future. */
 static void learn(struct bench *bench, const char *text, bool expired)
 {
-	const struct pg_learned value = {.expires = expired ? 1 : UINT64_MAX};
-	const struct pg_addr addr = world_address(text);
-
-	CHECK(&bench->check, !bpf_map_update_elem(bench->learned, &addr, &value, BPF_ANY),
+	CHECK(&bench->check, world_learn_address(bench->learned, text, expired ? 1 : UINT64_MAX),
 	      "learning %s: %s", text, strerror(errno));
 }
 

@@ -48,18 +48,13 @@ static const struct {
 
 static void learn(struct bench *bench, uint64_t expires)
 {
-	const struct pg_learned value = {.expires = expires};
-	const struct pg_addr addr = world_address(bench->text);
-
-	CHECK(&bench->check, !bpf_map_update_elem(bench->learned, &addr, &value, BPF_ANY),
+	CHECK(&bench->check, world_learn_address(bench->learned, bench->text, expires),
 	      "learning %s: %s", bench->text, strerror(errno));
 }
 
 static void forget(struct bench *bench)
 {
-	const struct pg_addr addr = world_address(bench->text);
-
-	CHECK(&bench->check, !bpf_map_delete_elem(bench->learned, &addr), "forgetting %s: %s",
+	CHECK(&bench->check, world_forget_address(bench->learned, bench->text), "forgetting %s: %s",
 	      bench->text, strerror(errno));
 }
 

@@ -272,6 +272,21 @@ void world_take_events(struct world *world)
 	ring_buffer__consume(world->ring);
 }
 
+bool world_learn_address(int learned, const char *text, uint64_t expires)
+{
+	const struct pg_learned value = {.expires = expires};
+	const struct pg_addr addr = world_address(text);
+
+	return !bpf_map_update_elem(learned, &addr, &value, BPF_ANY);
+}
+
+bool world_forget_address(int learned, const char *text)
+{
+	const struct pg_addr addr = world_address(text);
+
+	return !bpf_map_delete_elem(learned, &addr);
+}
+
 struct world_name world_name(const char *address, uint16_t port)
 {
 	struct world_name name = {};

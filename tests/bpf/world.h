@@ -87,6 +87,9 @@ void world_take_events(struct world *world);
 
 /* Gives the phase of bank 0 a set of learned addresses, empty, and returns its map. */
 int world_learn(struct world *world, enum pg_phase phase);
+/* Puts an address in text form into that map, or takes it out; false: errno says why. */
+bool world_learn_address(int learned, const char *text, uint64_t expires);
+bool world_forget_address(int learned, const char *text);
 
 struct pg_addr world_address(const char *text);
 

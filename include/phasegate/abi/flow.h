@@ -83,9 +83,9 @@ enum pg_mark_kind {
 	PG_MARK_LISTENER = 2, /* listens for .owner */
 	PG_MARK_RAW = 3,      /* a raw socket that an application made */
 	PG_MARK_DATAGRAM = 4, /* a UDP socket */
-	PG_MARK_STREAM = 6,   /* a TCP socket that has connected and sent a lot */
 	PG_MARK_AGENT = 5,    /* one of Phasegate's own, in a namespace of .owner's; only user space
 			       * sets it */
+	PG_MARK_STREAM = 6,   /* a TCP socket that has connected and sent a lot */
 };
 
 /*
@@ -111,7 +111,7 @@ struct pg_mark {
 	__u32 kind; /* enum pg_mark_kind */
 	__be16 remote_port;
 	__u16 confirmed; /* of ACCEPTED: 1: the guard of a veth saw it being opened from outside */
-	/* First, so that it is in as few cache lines as can be. */
+	/* Here, so that it is in as few cache lines as can be. */
 	struct pg_sent sent; /* of DATAGRAM, STREAM, ACCEPTED */
 	__u64 owner;	     /* env_id, or where members are apart cgroup_id; 0: not known */
 	__u64 netns;	     /* cookie of RAW and DATAGRAM */
