@@ -228,6 +228,47 @@ static __always_inline int pg_ip_protocol(struct __sk_buff *skb, __u32 network)
 	return skb->protocol == bpf_htons(PG_ETH_P_IPV6) ? bpf_ntohl(words[1]) >> 8 & 0xff : -1;
 }
 
+/*
+ * Fills addresses, ports and protocol of a packet of the protocol that has neither options,
+ * extension headers nor fragments, and the first count words of its transport header, at most four.
+ * in: it comes in, so that its source is remote.
+ */
+static __always_inline bool pg_read_plain(struct __sk_buff *skb, __u32 network, bool in,
+					  __u8 protocol, struct pg_facts *facts, pg_word *transport,
+					  __u32 count)
+{
+	struct pg_addr *from = in ? &facts->remote : &facts->local;
+	struct pg_addr *to = in ? &facts->local : &facts->remote;
+	pg_word words[14] = {};
+	const pg_word *behind = &words[5];
+	const __be16 *ports;
+
+	if (skb->protocol == bpf_htons(PG_ETH_P_IP)) {
+		if (pg_load(skb, network, words, 5 + count) < 0 ||
+		    bpf_ntohl(words[0]) >> 24 != 0x45 ||
+		    bpf_ntohl(words[1]) & PG_IP_MORE_OR_OFFSET ||
+		    (bpf_ntohl(words[2]) >> 16 & 0xff) != protocol)
+			return false;
+		pg_addr_set_v4(from, words[3]);
+		pg_addr_set_v4(to, words[4]);
+	} else {
+		if (skb->protocol != bpf_htons(PG_ETH_P_IPV6) ||
+		    pg_load(skb, network, words, 10 + count) < 0 ||
+		    bpf_ntohl(words[0]) >> 28 != 6 || (bpf_ntohl(words[1]) >> 8 & 0xff) != protocol)
+			return false;
+		facts->bits |= PG_FACT_IPV6;
+		__builtin_memcpy(from, &words[2], sizeof(*from));
+		__builtin_memcpy(to, &words[6], sizeof(*to));
+		behind = &words[10];
+	}
+	__builtin_memcpy(transport, behind, count * sizeof(*transport));
+	ports = (const __be16 *)transport;
+	facts->protocol = protocol;
+	facts->local_port = in ? ports[1] : ports[0];
+	facts->remote_port = in ? ports[0] : ports[1];
+	return true;
+}
+
 /* Fills addresses, ports, protocol and defect; network is the offset of the IP header. "Local" is
  * the source of what goes out. */
 static __always_inline void pg_read_packet(struct __sk_buff *skb, bool egress, __u32 network,

@@ -106,40 +106,16 @@ static __always_inline __u32 pg_sent_ends(const struct pg_facts *facts)
 #define PG_SENT_REASON	40
 #define PG_SENT_LEARNED 48
 
-static __always_inline void pg_sent_ports(struct pg_facts *facts, bool in, pg_word ports)
-{
-	const __be16 *port = (const __be16 *)&ports;
-
-	facts->local_port = in ? port[1] : port[0];
-	facts->remote_port = in ? port[0] : port[1];
-}
-
-/* Fills addresses and ports, if it is of the protocol, without options, extensions and fragments.
- * An IPv6 header with an IPv4 address is none: it is judged by its form. */
+/* An IPv6 header with an IPv4 address has no record: it is judged by its form. */
 static __always_inline bool pg_sent_read_plain(struct __sk_buff *skb, __u32 network, bool in,
 					       __u8 protocol, struct pg_facts *facts)
 {
-	struct pg_addr *from = in ? &facts->remote : &facts->local;
-	struct pg_addr *to = in ? &facts->local : &facts->remote;
-	pg_word words[11] = {};
+	pg_word ports;
 
-	if (skb->protocol == bpf_htons(PG_ETH_P_IP)) {
-		if (pg_load(skb, network, words, 6) < 0 || bpf_ntohl(words[0]) >> 24 != 0x45 ||
-		    bpf_ntohl(words[1]) & PG_IP_MORE_OR_OFFSET ||
-		    (bpf_ntohl(words[2]) >> 16 & 0xff) != protocol)
-			return false;
-		pg_addr_set_v4(from, words[3]);
-		pg_addr_set_v4(to, words[4]);
-		pg_sent_ports(facts, in, words[5]);
-		return true;
-	}
-	if (skb->protocol != bpf_htons(PG_ETH_P_IPV6) || pg_load(skb, network, words, 11) < 0 ||
-	    bpf_ntohl(words[0]) >> 28 != 6 || (bpf_ntohl(words[1]) >> 8 & 0xff) != protocol)
+	if (!pg_read_plain(skb, network, in, protocol, facts, &ports, 1))
 		return false;
-	__builtin_memcpy(from, &words[2], sizeof(*from));
-	__builtin_memcpy(to, &words[6], sizeof(*to));
-	pg_sent_ports(facts, in, words[10]);
-	return !pg_addr_is_v4(&facts->remote) && !pg_addr_is_v4(&facts->local);
+	return !(facts->bits & PG_FACT_IPV6) ||
+	       (!pg_addr_is_v4(&facts->remote) && !pg_addr_is_v4(&facts->local));
 }
 
 static __always_inline bool pg_sent_read_packet(struct __sk_buff *skb, __u64 where,

@@ -41,37 +41,14 @@ static __always_inline bool pg_stream_read_socket(struct __sk_buff *skb, struct 
 	return true;
 }
 
-/* Fills addresses, ports and bits of a segment without options of IP, extension headers and
- * fragments. "Local" is the source of what goes out. ret_acked: the number in network order. */
+/* Fills the facts of a plain segment. ret_acked: the number in network order. */
 static __always_inline bool pg_stream_read(struct __sk_buff *skb, bool in, struct pg_facts *facts,
 					   __u8 *ret_flags, __be32 *ret_acked)
 {
-	struct pg_addr *from = in ? &facts->remote : &facts->local;
-	struct pg_addr *to = in ? &facts->local : &facts->remote;
-	pg_word words[14] = {};
-	const pg_word *tcp = &words[5];
+	pg_word tcp[4];
 
-	if (skb->protocol == bpf_htons(PG_ETH_P_IP)) {
-		if (pg_load(skb, PG_LINK_NETWORK, words, 9) < 0 ||
-		    bpf_ntohl(words[0]) >> 24 != 0x45 ||
-		    bpf_ntohl(words[1]) & PG_IP_MORE_OR_OFFSET ||
-		    (bpf_ntohl(words[2]) >> 16 & 0xff) != IPPROTO_TCP)
-			return false;
-		pg_addr_set_v4(from, words[3]);
-		pg_addr_set_v4(to, words[4]);
-	} else {
-		if (skb->protocol != bpf_htons(PG_ETH_P_IPV6) ||
-		    pg_load(skb, PG_LINK_NETWORK, words, 14) < 0 ||
-		    bpf_ntohl(words[0]) >> 28 != 6 ||
-		    (bpf_ntohl(words[1]) >> 8 & 0xff) != IPPROTO_TCP)
-			return false;
-		facts->bits |= PG_FACT_IPV6;
-		__builtin_memcpy(from, &words[2], sizeof(*from));
-		__builtin_memcpy(to, &words[6], sizeof(*to));
-		tcp = &words[10];
-	}
-	facts->protocol = IPPROTO_TCP;
-	pg_sent_ports(facts, in, tcp[0]);
+	if (!pg_read_plain(skb, PG_LINK_NETWORK, in, IPPROTO_TCP, facts, tcp, 4))
+		return false;
 	*ret_flags = bpf_ntohl(tcp[3]) >> 16;
 	*ret_acked = tcp[2];
 	if ((*ret_flags & (PG_TCP_SYN | PG_TCP_ACK)) == PG_TCP_SYN)
