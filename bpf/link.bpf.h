@@ -355,13 +355,15 @@ static __always_inline void pg_link_remember(struct __sk_buff *skb, const struct
 			 pg_sent_where(view, reason, skb->ifindex));
 }
 
-/* The same of a segment of TCP, or whether it may leave by few facts (stream.bpf.h). */
+/* The same of a segment of TCP, or whether it may leave by few facts (stream.bpf.h). Not of what
+ * asks for a connection, which is recorded: a process inside can make that of any segment, behind
+ * its socket. */
 static __always_inline bool pg_link_knows_segment(struct __sk_buff *skb, const struct pg_view *view)
 {
 	struct pg_stream stream = {};
 	int reason;
 
-	if (!pg_stream_read_socket(skb, &stream))
+	if (!pg_stream_read_socket(skb, &stream) || pg_stream_asks(skb))
 		return false;
 	if (stream.mark && pg_link_has_sent(skb, view))
 		return true;
