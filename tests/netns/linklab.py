@@ -24,8 +24,8 @@ CONTAINERS4, CONTAINERS6 = "198.18.0.0/15", "2001:db8:77::/48"
 
 
 class Container:
-    def __init__(self, test, name, before=NEW):
-        self.test, self.cgroup = test, test.make_cgroup(name)
+    def __init__(self, test, name, before=NEW, cgroup=None):
+        self.test, self.cgroup = test, cgroup or test.make_cgroup(name)
         self.inside = test.inside({"member": self.cgroup}, *before)
         self.pid = self.inside("pid")
         self.number = None

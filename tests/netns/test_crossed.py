@@ -2,22 +2,25 @@
 """A connection that was opened inside does not go on after a switch because it looks as if it had
 been opened from outside (crossed.py), with a guard at the veth."""
 
+import errno
 import json
 import os
+import socket
 import subprocess
 
 import cgroups
-from crossed import SYN
+from crossed import ACK, NUMBER, SERVER, SYN, segment
 from dnslab import PYTHON
 from harness import main, token
 from keeper import PINS, isolate
 from lab import A4
-from linklab import LinkTest
+from linklab import Container, LinkTest
 from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
 from recorder import PORT
 
 CROSSED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "crossed.py")
 TEXT = policy(setup=allowlist(A4), run=NO_NETWORK, verifier=PUBLIC)
+CLOSED = 1
 # As PG_LINK_ASKED in abi/link.h; at the end of struct pg_link_table.
 ASKED = 512
 # After so many segments of a connection the last one is remembered: PG_SENT_SEGMENTS, and some.
@@ -51,9 +54,9 @@ class Crossed(LinkTest):
     def assert_open(self, process):
         self.assertEqual(process.stdout.readline(), "open\n")
 
-    def create_for(self, container):
+    def create_for(self, cgroup):
         keeper = self.keeper()
-        self.create(keeper, container.cgroup, text=TEXT, options="a")
+        self.create(keeper, cgroup, text=TEXT, options="a")
         return keeper
 
     def came(self, mark):
@@ -67,7 +70,7 @@ class Crossed(LinkTest):
 
     def check(self, way, number, reaches):
         container = self.container(way, number)
-        keeper = self.create_for(container)
+        keeper = self.create_for(container.cgroup)
         process = self.open(container, way)
         self.assert_open(process)
         if reaches:
@@ -83,6 +86,44 @@ class Crossed(LinkTest):
         """The peer knows nothing of it, so it takes nothing."""
         self.check("accepted", 2, False)
 
+    def acknowledge(self, container, number):
+        """What the peer's kernel says on a connection of which nothing is known inside any more."""
+        def send():
+            with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
+                raw.sendto(segment((A4, PORT), (container.address4, SERVER), NUMBER + 1,
+                                   number + 1, ACK), (container.address4, 0))
+        self.lab.server.call(send)
+
+    def assert_comes_in(self, container):
+        """What has been sent there before has come in by then, too."""
+        def connect():
+            with socket.socket() as stream:
+                return stream.connect_ex((container.address4, CLOSED))
+        self.assertEqual(self.lab.server.call(connect), errno.ECONNREFUSED)
+
+    def passes_when_acknowledged(self, keeper, container):
+        process = self.open(container, "told")
+        self.acknowledge(container, int(process.stdout.readline()))
+        self.assert_comes_in(container)
+        self.tell(process, "done")
+        self.assert_open(process)
+        return self.passes_after_switch(keeper, process)
+
+    def test_acknowledged_by_somebody_who_was_never_asked(self):
+        """As what a SYN cookie stood for."""
+        cgroup = self.make_cgroup("told")
+        keeper = self.create_for(cgroup)
+        container = Container(self, "told", cgroup=cgroup)
+        container.join(3, bridge=False)
+        self.wait_for(lambda: keeper("links")["links"], about="no guard comes")
+        self.assertTrue(self.passes_when_acknowledged(keeper, container))
+
+    def test_acknowledged_by_somebody_who_may_have_been_asked_before(self):
+        """That may be a connection from before the attach."""
+        container = self.container("told", 4, bridge=False)
+        keeper = self.create_for(container.cgroup)
+        self.assertFalse(self.passes_when_acknowledged(keeper, container))
+
     def asked(self):
         """Of how many addresses the guard remembers that a SYN went there."""
         maps = next(name for name in os.listdir(PINS) if name.startswith("+maps-"))
@@ -97,7 +138,7 @@ class Crossed(LinkTest):
         container = self.container("plain", 5, bridge=False)
         process = self.open(container, "plain")
         self.assert_open(process)
-        self.create_for(container)
+        self.create_for(container.cgroup)
         for _ in range(SEGMENTS):
             self.assertIsNotNone(self.recorder.wait(self.say(process)[0]))
         self.assertEqual(self.asked(), 0)

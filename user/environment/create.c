@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "base/vector.h"
 #include "dns.h"
+#include "kernel/link.h"
 #include "steps.h"
 
 static int choose_name(struct pg_environment *environment, const char *name, struct pg_error *err)
@@ -224,9 +225,7 @@ static int confine(struct pg_environment *environment, bool attach, struct pg_er
 	for (size_t i = 0; attach && i < pg_place_count(environment) && !error; i++)
 		error = pg_older_sockets_mark(environment, i, err);
 	for (size_t i = 0; attach && i < pg_place_count(environment) && !error; i++)
-		if (!environment->had_sent)
-			error = pg_older_datagrams_find(environment, i, &environment->had_sent,
-							err);
+		error = pg_before_find(environment, i, &environment->before, err);
 	return error ? error : pg_places_admit(environment, err);
 }
 
@@ -242,6 +241,9 @@ static int describe(struct pg_environment *environment, struct pg_error *err)
 		error = pg_member_addresses_start(environment, err);
 	if (!error)
 		error = pg_places_watch(environment, err);
+	if (!error && environment->before.lived)
+		error = pg_link_bar(environment->host->kernel, header->env_id,
+				    environment->before.sent, err);
 	/* With what is there now: its processes are denied everything so far. */
 	return error ? error : pg_homes_start(environment, PG_HOMES_CREATE, err);
 }
@@ -256,8 +258,8 @@ static int put_in_force(struct pg_environment *environment, enum pg_phase phase,
 	if (error)
 		return error;
 	pg_step(PG_STEP_DENIED);
-	error = environment->had_sent ? pg_flows_bar(kernel, environment->header.env_id, err)
-				      : pg_flows_allow(kernel, environment->header.env_id, err);
+	error = environment->before.sent ? pg_flows_bar(kernel, environment->header.env_id, err)
+					 : pg_flows_allow(kernel, environment->header.env_id, err);
 	if (!error)
 		error = pg_places_write(environment, err);
 	if (error)

@@ -28,9 +28,15 @@ struct pg_member_addresses;
 int pg_older_sockets_mark(struct pg_environment *environment, size_t index,
 			  struct pg_error *err) PG_MUST_CHECK;
 
-/* older_datagrams.c: whether what comes in may be the answer to something that it has sent. */
-int pg_older_datagrams_find(const struct pg_environment *environment, size_t index, bool *ret_sent,
-			    struct pg_error *err) PG_MUST_CHECK;
+/* What may have been sent before a member was confined, so that what comes in may be the answer. */
+struct pg_before {
+	bool lived; /* it had processes: segments and frames */
+	bool sent;  /* datagrams, too */
+};
+
+/* older_datagrams.c: adds what is known of the member. */
+int pg_before_find(const struct pg_environment *environment, size_t index, struct pg_before *before,
+		   struct pg_error *err) PG_MUST_CHECK;
 /* Texts of /proc/net/snmp and snmp6. Pure function. */
 bool pg_counts_have_sent(const char *v4, const char *v6);
 
@@ -190,7 +196,7 @@ struct pg_environment {
 	struct pg_content *next; /* on its way to be put in force */
 	bool stranded;		 /* a closing pass is due */
 	uint64_t held;		 /* places that are frozen for a moment, a bit each */
-	bool had_sent;		 /* something, when it was made: older_datagrams.c */
+	struct pg_before before; /* it was made */
 	struct pg_environment_cost cost;
 	uint64_t flows_refused;		    /* of these the host was told */
 	struct pg_connections *connections; /* NULL: none were looked for */

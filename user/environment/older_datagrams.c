@@ -3,7 +3,8 @@
  * Whether a member may have sent datagrams before it was confined: the answer to one must not pass
  * for something that came first, and where they went nobody knows. The kernel counts what each
  * network namespace has sent: in one that a runtime has just made that is neighbour discovery and
- * reports of groups, ICMPv6 that no socket sends. Frames of packet sockets are not in these counts.
+ * reports of groups, ICMPv6 that no socket sends. Frames of packet sockets are not in these counts;
+ * of segments it is enough that somebody could have sent some.
  */
 #include "host_internal.h"
 
@@ -79,17 +80,17 @@ static int has_sent(int netns_fd, bool *ret_sent, struct pg_error *err)
 	return error;
 }
 
-int pg_older_datagrams_find(const struct pg_environment *environment, size_t index, bool *ret_sent,
-			    struct pg_error *err)
+int pg_before_find(const struct pg_environment *environment, size_t index, struct pg_before *before,
+		   struct pg_error *err)
 {
 	pg_automembers struct pg_members members = {};
 	int error = pg_members_add(&members, index, environment->places[index].fd);
 
 	if (error)
 		pg_fail_errno(err, error, "looking for namespaces");
-	*ret_sent = false;
-	for (size_t i = 0; i < members.namespace_count && !error && !*ret_sent; i++)
-		error = has_sent(members.namespaces[i].fd, ret_sent, err);
+	before->lived |= members.namespace_count != 0;
+	for (size_t i = 0; i < members.namespace_count && !error && !before->sent; i++)
+		error = has_sent(members.namespaces[i].fd, &before->sent, err);
 	return error ? pg_error_prefix(err, "what was sent before by %s",
 				       pg_place_path(environment, index))
 		     : 0;

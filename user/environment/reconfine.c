@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "host_internal.h"
+#include "kernel/link.h"
 
 static bool is_made_anew(const struct pg_environment *environment, size_t index)
 {
@@ -47,14 +48,16 @@ static int write_places(struct pg_environment *environment, struct pg_error *err
 }
 
 /* What comes in may be the answer to something that nobody has recorded. */
-static int bar_flows(struct pg_environment *environment, size_t index, struct pg_error *err)
+static int bar(struct pg_environment *environment, size_t index, struct pg_error *err)
 {
-	bool sent;
-	int error = pg_older_datagrams_find(environment, index, &sent, err);
+	struct pg_kernel *kernel = environment->host->kernel;
+	const uint64_t env_id = environment->header.env_id;
+	struct pg_before before = {};
+	int error = pg_before_find(environment, index, &before, err);
 
-	return error || !sent
-		       ? error
-		       : pg_flows_bar(environment->host->kernel, environment->header.env_id, err);
+	if (!error && before.lived)
+		error = pg_link_bar(kernel, env_id, before.sent, err);
+	return error || !before.sent ? error : pg_flows_bar(kernel, env_id, err);
 }
 
 int pg_environment_reconfine(struct pg_environment *environment, size_t index, struct pg_error *err)
@@ -64,7 +67,7 @@ int pg_environment_reconfine(struct pg_environment *environment, size_t index, s
 	if (!error)
 		error = pg_older_sockets_mark(environment, index, err);
 	if (!error)
-		error = bar_flows(environment, index, err);
+		error = bar(environment, index, err);
 	if (!error)
 		error = pg_places_watch(environment, err);
 	if (!error)

@@ -9,6 +9,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "base/clock.h"
 #include "kernel_internal.h"
 #include "net/addr.h"
 
@@ -60,6 +61,26 @@ int pg_link_put(struct pg_kernel *kernel, unsigned int ifindex, const struct pg_
 				     "entering the interface with index %u among at most %d veths"
 				     " with a guard",
 				     ifindex, PG_LINK_MAX);
+	return 0;
+}
+
+int pg_link_bar(struct pg_kernel *kernel, uint64_t env_id, bool datagrams, struct pg_error *err)
+{
+	pg_autofree struct pg_link_table *table = calloc(1, sizeof(*table));
+
+	if (!table)
+		return pg_fail(err, -ENOMEM, "not enough memory for what links remember");
+	/* None yet is one of zeros. */
+	if (bpf_map_lookup_elem(tables_fd(kernel), &env_id, table) && errno != ENOENT)
+		return pg_fail_errno(err, -errno, "reading what links remember");
+	table->asked_any = 1;
+	if (datagrams)
+		table->barred = (uint32_t)((pg_boottime_ns() + PG_FLOW_IDLE_NS) / PG_NSEC_PER_SEC);
+	if (bpf_map_update_elem(tables_fd(kernel), &env_id, table, BPF_ANY))
+		return pg_fail_errno(err, -errno,
+				     "barring what comes in by links of one of at"
+				     " most %d Environments",
+				     PG_ENVIRONMENT_MAX);
 	return 0;
 }
 

@@ -66,6 +66,14 @@ int pg_link_hop_add(struct pg_kernel *kernel, uint64_t env_id, const struct pg_a
 		    uint8_t kind, struct pg_error *err) PG_MUST_CHECK;
 void pg_link_hop_remove(struct pg_kernel *kernel, uint64_t env_id, const struct pg_addr *addr);
 
+/*
+ * What comes in may be the answer to something that no link has seen: nobody's acknowledgement
+ * counts for more, and with datagrams none of theirs does for as long as a flow lives. Before the
+ * first link, or at the cost of what links record at that moment.
+ */
+int pg_link_bar(struct pg_kernel *kernel, uint64_t env_id, bool datagrams,
+		struct pg_error *err) PG_MUST_CHECK;
+
 /* What was denied at all links that the Environment has or had; zero if it had none. */
 int pg_link_counters_read(struct pg_kernel *kernel, uint64_t env_id,
 			  struct pg_counters *ret_counters, struct pg_error *err) PG_MUST_CHECK;
