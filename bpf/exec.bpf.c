@@ -12,6 +12,7 @@
 
 #include <phasegate/abi/exec.h>
 
+#include "begun.bpf.h"
 #include "maps_shared.bpf.h"
 #include "task.bpf.h"
 
@@ -108,6 +109,15 @@ static __always_inline void pg_tell(struct task_struct *task, const struct pg_me
 	bpf_ringbuf_submit(exec, 0);
 }
 
+/* Whether it could give itself any address in its network namespace. */
+static __always_inline bool pg_may_change_network(struct task_struct *task, const struct cred *cred,
+						  struct pid_namespace *pids)
+{
+	return pg_capability_bits(&cred->cap_bset) & PG_EXEC_CAPABILITY(PG_CAP_NET_ADMIN) &&
+	       task->nsproxy->net_ns->ns.inum != pg_net_namespace &&
+	       task->fs->root.dentry != pids->child_reaper->fs->root.dentry;
+}
+
 /* In the task that executes, which has its new rights and is still in the kernel. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(pg_exec, struct task_struct *task)
@@ -119,7 +129,7 @@ int BPF_PROG(pg_exec, struct task_struct *task)
 
 	member = pg_find_member(task, &member_id);
 	/* In a user namespace of its own it has no rights over the host. */
-	if (!member || !member->refused || cred->user_ns->level)
+	if (!member || cred->user_ns->level)
 		return 0;
 	pids = pg_host_pids(task->nsproxy);
 	rights = pg_exec_rights(pg_task_capabilities(cred),
@@ -128,5 +138,7 @@ int BPF_PROG(pg_exec, struct task_struct *task)
 	rights &= member->refused;
 	if (rights && !pg_is_of_host(task, pids))
 		pg_tell(task, member, member_id, rights, bpf_send_signal(PG_SIGKILL));
+	else if (pg_may_change_network(task, cred, pids))
+		pg_begun_note(task->nsproxy->net_ns, member->env_id);
 	return 0;
 }

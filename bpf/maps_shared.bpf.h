@@ -6,6 +6,7 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include <phasegate/abi/begun.h>
 #include <phasegate/abi/event.h>
 #include <phasegate/abi/limits.h>
 #include <phasegate/abi/member.h>
@@ -17,6 +18,14 @@ struct {
 	__type(key, __u64);
 	__type(value, struct pg_member);
 } pg_members SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_BEGUN_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, struct pg_begun);
+} pg_begun SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

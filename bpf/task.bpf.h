@@ -22,8 +22,18 @@ struct pid_namespace {
 	struct ns_common ns;
 } PG_KERNEL_TYPE;
 
+struct list_head {
+	struct list_head *next;
+} PG_KERNEL_TYPE;
+
 struct net {
 	struct ns_common ns;
+	struct list_head dev_base_head;
+} PG_KERNEL_TYPE;
+
+/* Before Linux 5.12 another type. */
+struct net___cookie {
+	__u64 net_cookie;
 } PG_KERNEL_TYPE;
 
 struct nsproxy {

@@ -26,6 +26,21 @@ bool pg_status_number(const char *status, const char *field, int base, uint64_t 
 	return false;
 }
 
+bool pg_stat_flags(const char *stat, uint64_t *ret_flags)
+{
+	/* The command, which may hold anything; then state, four ids of processes, and terminals.
+	 */
+	const char *at = strrchr(stat, ')');
+	char *end;
+
+	for (int i = 0; at && i < 7; i++)
+		at = strchr(at + 1, ' ');
+	if (!at)
+		return false;
+	*ret_flags = strtoull(at + 1, &end, 10);
+	return end != at + 1;
+}
+
 bool pg_same_namespace(int proc_fd, const char *name, const char *other_process)
 {
 	struct stat own, other;

@@ -11,6 +11,11 @@
  */
 bool pg_status_number(const char *status, const char *field, int base, uint64_t *ret_number);
 
+/* PF_* of the kernel's, in /proc/PID/stat: it is a child that has executed nothing so far. */
+#define PG_PROCESS_FORKED 0x40
+/* The process's PF_* in the text of its /proc/PID/stat. Pure function. */
+bool pg_stat_flags(const char *stat, uint64_t *ret_flags);
+
 /* Whether both name the same namespace; in doubt they do not. proc_fd: /proc/PID; other_process: a
  * number, or "self". */
 bool pg_same_namespace(int proc_fd, const char *name, const char *other_process);

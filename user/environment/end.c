@@ -20,6 +20,7 @@
 
 #include "dns.h"
 #include "kernel/link.h"
+#include "kernel/begun.h"
 #include "steps.h"
 
 /* What is left open even so is closed by the headers, each on its own. */
@@ -90,6 +91,7 @@ void pg_remains_forget(struct pg_host *host, uint64_t env_id)
 	pg_own_clear(host->kernel, env_id);
 	pg_members_forget(host->kernel, env_id);
 	pg_link_environment_forget(host->kernel, env_id);
+	pg_begun_forget_all(host->kernel, env_id);
 	pg_dns_forget(host->kernel, env_id);
 }
 

@@ -147,9 +147,10 @@ static void drop(struct pg_home *home, struct pg_home_address *item)
 	pg_homes_publish(home->environment, &addr);
 }
 
+/* By its runtime, or given to it before the workload began. */
 static bool is_named(const struct pg_home *home, const struct pg_addr *addr)
 {
-	return pg_member_addresses_have(home->environment, addr);
+	return pg_member_addresses_have(home->environment, addr) || pg_home_began_with(home, addr);
 }
 
 struct reading {
@@ -234,6 +235,20 @@ void pg_home_hear(struct pg_home *home, unsigned int ifindex, const struct pg_ad
 	home->environment->homes_state.pending = true;
 	/* A runtime sets up the device before it. */
 	pg_links_look_soon(home);
+}
+
+void pg_home_doubt(struct pg_home *home)
+{
+	if (!home->untouched || pg_home_is_untouched(home))
+		return;
+	for (size_t i = home->count; i-- > 0;) {
+		struct pg_home_address *item = &home->addresses[i];
+
+		if (is_named(home, &item->addr))
+			continue;
+		refuse(home, &item->addr);
+		drop(home, item);
+	}
 }
 
 void pg_home_settle(struct pg_home *home)

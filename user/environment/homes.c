@@ -143,6 +143,7 @@ static void discard(struct pg_home *home, bool keep)
 		pg_links_release(home, keep);
 	LIST_REMOVE(home, link);
 	free(home->addresses);
+	free(home->begun);
 	free(home);
 }
 
@@ -167,8 +168,18 @@ static void adjust_fixed(struct pg_home *home, bool fixed, bool for_good)
 	if (fixed && !home->fixed)
 		home->fixed_since = now;
 	home->fixed_for_good |= fixed && (for_good || now - home->fixed_since >= BEGIN_NS);
-	home->unfixed |= home->fixed && !fixed && !home->fixed_for_good;
+	home->stale_links |= home->fixed && !fixed && !home->fixed_for_good;
 	home->fixed = fixed || home->fixed_for_good;
+}
+
+/* Whether what is there may be the workload's doing. A process that has executed something
+ * elsewhere has been moved there. */
+static bool could_change(struct pg_home *home, const struct pg_scanned *scanned)
+{
+	const bool untouched = pg_home_is_untouched(home);
+
+	home->poised = untouched && scanned->admin && scanned->started;
+	return scanned->admin && scanned->started && (!untouched || scanned->executed);
 }
 
 static void adjust(struct pg_home *home, const struct pg_scanned *scanned, enum pg_homes_look why)
@@ -183,7 +194,7 @@ static void adjust(struct pg_home *home, const struct pg_scanned *scanned, enum 
 	if (home->is_host)
 		home->confirmed |= why != PG_HOMES_LATER || now - home->found >= CONFIRM_NS;
 	else
-		adjust_fixed(home, scanned->admin && scanned->started, why != PG_HOMES_LATER);
+		adjust_fixed(home, could_change(home, scanned), why != PG_HOMES_LATER);
 }
 
 /* *ret_home NULL: it is none. */
@@ -204,8 +215,10 @@ static int add(struct pg_environment *environment, const struct pg_scanned *scan
 	home->is_host = is_host;
 	home->confirmed = !is_host;
 	home->netns = read_cookie(is_host ? -1 : scanned->fd);
+	pg_home_begin(home, why, scanned->owner);
 	adjust(home, scanned, why);
 	error = pg_home_read(home, why, err);
+	pg_home_doubt(home);
 	if (error) {
 		discard(home, false);
 		return error;
@@ -310,13 +323,13 @@ static int guard_all(struct pg_environment *environment, enum pg_homes_look why,
 }
 
 /* What a runtime has changed of its links while nobody knew that it was the runtime. */
-static void look_at_unfixed(struct pg_home *home)
+static void look_at_stale(struct pg_home *home)
 {
 	struct pg_error err = {};
 
-	if (!home->unfixed)
+	if (!home->stale_links)
 		return;
-	home->unfixed = false;
+	home->stale_links = false;
 	if (home->guarded && pg_links_guard(home, &err))
 		pg_homes_warn(home->environment, "link_unguarded", &err);
 }
@@ -359,7 +372,7 @@ static int renew(struct pg_environment *environment, enum pg_homes_look why, boo
 	state->pending = false;
 	LIST_FOREACH (home, &environment->homes, link) {
 		pg_home_settle(home);
-		look_at_unfixed(home);
+		look_at_stale(home);
 	}
 	state->pause = changed ? 0 : state->pause;
 	return 0;

@@ -10,6 +10,7 @@
  *   homes_host.c     when that is looked into, and what the kernel says meanwhile
  *   homes_scan.c     one look at the processes
  *   homes_netlink.c  asking and hearing the kernel
+ *   homes_begun.c    what was there before the workload could change it
  *   home_addresses.c the addresses of a home, and what the maps say of them
  */
 #pragma once
@@ -19,6 +20,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
+
+#include <phasegate/abi/link.h>
 
 #include "base/error.h"
 #include "net/addr.h"
@@ -53,10 +56,15 @@ struct pg_home {
 	 * added, for good, but what the runtime names. */
 	bool fixed;
 	bool fixed_for_good;  /* it has been seen for longer than a runtime takes to begin */
-	bool unfixed;	      /* it was, and is not: its links are to be looked at again */
+	bool stale_links;     /* what is believed of them has changed: they are looked at again */
 	uint64_t fixed_since; /* CLOCK_MONOTONIC ns */
-	bool permanent;	      /* of the host's own: whoever comes first may be there */
-	bool waiting;	      /* the same until somebody has come, wherever that is */
+	/* homes_begun.c: by what the kernel says of it */
+	bool told;		/* when a program begins that may change it */
+	bool untouched;		/* and none has so far: all of it is its runtime's doing */
+	bool poised;		/* one may any moment: a process is there that executes it */
+	struct pg_begun *begun; /* what was there then; NULL: it is not known */
+	bool permanent;		/* of the host's own: whoever comes first may be there */
+	bool waiting;		/* the same until somebody has come, wherever that is */
 	/* Of the host's own: somebody has stayed there. A runtime passes through it. */
 	bool confirmed;
 	bool guarded;			   /* pg_links_guard() has been called */
@@ -139,6 +147,8 @@ int pg_home_read(struct pg_home *home, enum pg_homes_look why, struct pg_error *
 void pg_home_read_again(struct pg_home *home);
 void pg_home_hear(struct pg_home *home, unsigned int ifindex, const struct pg_addr *addr,
 		  bool there);
+/* A program has begun while it was read: what it may have done is dropped. */
+void pg_home_doubt(struct pg_home *home);
 /* Takes or refuses what was heard of while it was not known whose it is. */
 void pg_home_settle(struct pg_home *home);
 /* Makes the kernel's map say what the homes say of the address. */
@@ -146,14 +156,25 @@ void pg_homes_publish(struct pg_environment *environment, const struct pg_addr *
 /* The same of all addresses; others are none. */
 int pg_homes_publish_all(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
 
+/* homes_begun.c */
+/* Of a new one, whose owner the user namespace is. */
+void pg_home_begin(struct pg_home *home, enum pg_homes_look why, ino_t owner);
+/* Whether all that has been read of it until now is its runtime's doing; what has changed about
+ * that is noted in it. */
+bool pg_home_is_untouched(struct pg_home *home);
+/* What it had when the workload began. */
+bool pg_home_began_with(const struct pg_home *home, const struct pg_addr *addr);
+bool pg_home_began_as(const struct pg_home *home, unsigned int ifindex, pg_station *ret_station);
+
 /* homes_scan.c: the network namespaces in which the Environment's processes are now */
 struct pg_scanned {
 	ino_t inode;
 	int fd;
 	ino_t owner; /* user namespace; 0: above ours, which is none of our business */
 	uint64_t members;
-	bool admin;   /* a process could change addresses there */
-	bool started; /* and is no runtime's: it has another root directory than this process */
+	bool admin;    /* a process could change addresses there */
+	bool started;  /* and is no runtime's: it has another root directory than this process */
+	bool executed; /* and is more than a child of the runtime's: it has executed something */
 };
 struct pg_scan {
 	struct pg_scanned *items;

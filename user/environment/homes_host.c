@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "host_internal.h"
+#include "kernel/begun.h"
 
 /*
  * A look takes time for each process there, and a workload can cause one by each packet that it
@@ -30,7 +31,7 @@
 #define FOLLOW_CLOSE   40
 #define FOLLOW_COUNT   (FOLLOW_CLOSE + 8)
 
-/* Whether a process stays where it is, or is gone for good, is still to be decided. */
+/* Whether a process stays where it is, is gone for good, or has begun, is still to be decided. */
 #define AGAIN_NS       (PG_NSEC_PER_SEC / 2)
 /* A runtime's process executes the workload's first program; what it has changed waits for that. */
 #define AGAIN_FIXED_NS (30 * PG_NSEC_PER_MSEC)
@@ -137,6 +138,8 @@ static void plan_next(struct pg_environment *environment)
 	LIST_FOREACH (home, &environment->homes, link) {
 		if (home->fixed != home->fixed_for_good)
 			look_at(environment, now + AGAIN_FIXED_NS);
+		else if (home->poised)
+			look_at(environment, now + AGAIN_NS);
 		else if (!home->confirmed && home->members)
 			look_at(environment, now + AGAIN_NS);
 		else if (home->empty_since)
@@ -216,8 +219,10 @@ static void hear_gone(void *userdata, int nsid)
 	LIST_FOREACH (environment, &homes->host->environments, link) {
 		struct pg_home *home = find_in(environment, nsid);
 
-		if (home)
-			pg_home_remove(home);
+		if (!home)
+			continue;
+		pg_begun_forget(homes->host->kernel, home->netns);
+		pg_home_remove(home);
 	}
 }
 

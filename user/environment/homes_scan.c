@@ -100,11 +100,20 @@ static bool has_own_root(const struct look *look, pid_t pid)
 	       status.st_ino != look->own_root.st_ino;
 }
 
+/* In doubt it has. */
+static bool has_executed(const struct look *look, int dir)
+{
+	uint64_t flags = 0;
+
+	return pg_file_read_small_at(dir, "stat", look->status, STATUS_MAX) < 0 ||
+	       !pg_stat_flags(look->status, &flags) || !(flags & PG_PROCESS_FORKED);
+}
+
 /*
  * A capability that is in the bounding set can come back with a set-user-ID program. It counts in
  * the namespaces that its process's user namespace owns, and those of the user namespaces below.
  */
-static void judge(const struct look *look, struct pg_scanned *scanned, pid_t pid)
+static void judge(const struct look *look, struct pg_scanned *scanned, pid_t pid, int dir)
 {
 	const ino_t user = inode_of(pid, "ns/user");
 	uint64_t bounding = 0;
@@ -114,7 +123,10 @@ static void judge(const struct look *look, struct pg_scanned *scanned, pid_t pid
 	    (user != scanned->owner && user != look->own_user))
 		return;
 	scanned->admin = true;
-	scanned->started |= has_own_root(look, pid);
+	if (!has_own_root(look, pid))
+		return;
+	scanned->started = true;
+	scanned->executed |= has_executed(look, dir);
 }
 
 static int look_at(const struct look *look, pid_t pid)
@@ -126,7 +138,7 @@ static int look_at(const struct look *look, pid_t pid)
 	char path[32];
 	int error = 0;
 
-	if (scanned && scanned->started && scanned->members & 1ULL << look->member)
+	if (scanned && scanned->executed && scanned->members & 1ULL << look->member)
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
 	dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -143,7 +155,7 @@ static int look_at(const struct look *look, pid_t pid)
 	if (error || !scanned)
 		return error;
 	scanned->members |= 1ULL << look->member;
-	judge(look, scanned, pid);
+	judge(look, scanned, pid, dir);
 	return 0;
 }
 

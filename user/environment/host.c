@@ -109,6 +109,7 @@ static void note_event(void *userdata, const struct pg_event *event)
 	case PG_EVENT_EXEC:
 		pg_host_executed(environment, (const struct pg_event_exec *)event);
 		break;
+	case PG_EVENT_BEGUN:
 	case PG_EVENT_UNKNOWN_SOURCE:
 		pg_homes_look_into(environment);
 		break;

@@ -168,7 +168,7 @@ int pg_home_look_who(const struct pg_home *home, struct pg_who *who,
 bool pg_home_has_other(const struct pg_home *home);
 
 /* links_hops.c: *hops is what is known so far. */
-int pg_home_read_hops(const struct pg_home *home, const struct pg_who *who, struct pg_hops *hops,
+int pg_home_read_hops(struct pg_home *home, const struct pg_who *who, struct pg_hops *hops,
 		      struct pg_error *err) PG_MUST_CHECK;
 /* The network namespace, by a process in it; -1: that has gone. */
 int pg_home_open(const struct pg_home *home, pid_t pid);

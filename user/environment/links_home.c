@@ -98,6 +98,19 @@ static bool leads_out(const struct pg_device *device)
 	return false;
 }
 
+/* Of one whose workload can change it: as it was before that could, or as it is at first. Whether
+ * it can by now is asked after it has been read. */
+static void set_own_station(struct pg_home *home, struct pg_veth *veth,
+			    const struct pg_device *device)
+{
+	pg_station station = device->station;
+
+	(void)pg_home_is_untouched(home);
+	if (pg_home_began_as(home, device->ifindex, &station) || !veth->stations.own ||
+	    !home->fixed)
+		pg_veth_set_station(veth, &veth->stations.own, station);
+}
+
 static int look_at_veth(struct pg_home *home, const struct pg_device *device,
 			struct pg_links *links, struct pg_error *err)
 {
@@ -125,9 +138,7 @@ static int look_at_veth(struct pg_home *home, const struct pg_device *device,
 	}
 	if (!veth)
 		return error;
-	/* Of one whose workload can change it: as it is at first. */
-	if (!veth->stations.own || !home->fixed)
-		pg_veth_set_station(veth, &veth->stations.own, device->station);
+	set_own_station(home, veth, device);
 	veth->inode = home->inode;
 	snprintf(veth->device, sizeof(veth->device), "%s", device->name);
 	error = pg_veth_guard(home, veth, &links->who, err);
@@ -152,7 +163,7 @@ static int look_at_all(struct pg_home *home, struct pg_links *links, struct pg_e
 	return error;
 }
 
-static int look_at_hops(const struct pg_home *home, struct pg_links *links, struct pg_error *err)
+static int look_at_hops(struct pg_home *home, struct pg_links *links, struct pg_error *err)
 {
 	int error = pg_home_read_hops(home, &links->who, &links->hops, err);
 

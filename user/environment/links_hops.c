@@ -191,7 +191,20 @@ static bool is_anothers(const struct pg_home *home, const struct pg_addr *addr)
 	return false;
 }
 
-int pg_home_read_hops(const struct pg_home *home, const struct pg_who *who, struct pg_hops *hops,
+/* What is read of routes while the workload begins may be its doing. */
+static int read_routes_of(struct pg_home *home, struct looking *looking, pid_t pid,
+			  struct pg_error *err)
+{
+	const struct pg_hops before = *looking->hops;
+	const bool untouched = home->untouched;
+	int error = read_routes(looking, pid, err);
+
+	if (untouched && !pg_home_is_untouched(home))
+		*looking->hops = before;
+	return error;
+}
+
+int pg_home_read_hops(struct pg_home *home, const struct pg_who *who, struct pg_hops *hops,
 		      struct pg_error *err)
 {
 	struct pg_host *host = home->environment->host;
@@ -201,7 +214,7 @@ int pg_home_read_hops(const struct pg_home *home, const struct pg_who *who, stru
 	int error = pg_devices_addresses(host->links->query, take_address, &looking, err);
 
 	if (!error && who->pid && (!home->fixed || !pg_environment_is_made(home->environment)))
-		error = read_routes(&looking, who->pid, err);
+		error = read_routes_of(home, &looking, who->pid, err);
 	else if (hops->known)
 		found.known = true;
 	/* What routes said before stays where they are not looked at any more. */

@@ -12,6 +12,7 @@
 #include <bpf/libbpf.h>
 #include <exec.skel.h>
 
+#include "begun.h"
 #include "kernel_internal.h"
 #include "pins.h"
 #include "probe_internal.h"
@@ -86,6 +87,8 @@ static int load(struct pg_exec_watch *watch, const struct pg_kernel *kernel, str
 		error = share(watch->skeleton->maps.pg_members, with->maps.pg_members, err);
 	if (!error)
 		error = share(watch->skeleton->maps.pg_events, with->maps.pg_events, err);
+	if (!error)
+		error = share(watch->skeleton->maps.pg_begun, with->maps.pg_begun, err);
 	if (error)
 		return error;
 	error = exec_bpf__load(watch->skeleton);
@@ -135,6 +138,8 @@ int pg_exec_watch_start(struct pg_kernel *kernel, const char *pins,
 	error = load(watch, kernel, err);
 	if (!error && pins)
 		error = pin(watch, pins, err);
+	if (!error)
+		error = pg_begun_start(kernel, err);
 	if (error)
 		return error;
 	*ret_watch = PG_TAKE_PTR(watch);

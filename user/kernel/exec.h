@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is executed in members with rights that are refused (abi/exec.h) is ended by the kernel.
- * What is refused the members say: pg_member_add().
+ * What is refused the members say: pg_member_add(). Of programs that may change their network
+ * namespace it keeps what that was before the first of them (begun.h).
  */
 #pragma once
 

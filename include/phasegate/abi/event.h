@@ -24,6 +24,8 @@ enum pg_event_kind {
 	PG_EVENT_UNKNOWN_SOURCE = 5,
 	/* A program was executed with rights that are refused (struct pg_event_exec). */
 	PG_EVENT_EXEC = 6,
+	/* The namespace .netns is in pg_begun (begun.h) now. */
+	PG_EVENT_BEGUN = 7,
 };
 
 /* A container's id, and what runtimes put around it. */

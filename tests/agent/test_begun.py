@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a runtime has set up in a namespace before the first program of a container begins there is
+believed, whenever the agent comes to see it; what comes after that could be the program's doing, if
+that has CAP_NET_ADMIN, and is not. A process of the test is what a runtime is (begin.py)."""
+
+import glob
+import ipaddress
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import begin
+import cgroups
+from agentcase import AgentTest
+from daemon import BUSY_LIMIT
+from harness import main
+from lab import Namespace
+from phasegate import NO_NETWORK, dying_with_us, started
+
+FIRST, SECOND, LATER = (f"02:00:00:00:77:0{number}" for number in (1, 2, 3))
+NETWORK = ipaddress.IPv4Network("192.0.2.64/27")
+
+
+class Begun(AgentTest):
+    # What the test has in the place of a container is not one otherwise.
+    SETTINGS = {"exposures": dict.fromkeys(
+        ("privileged", "host_pid_ptrace", "host_pid", "host_files", "bpf_files", "cgroup_writable",
+         "proc_writable", "cap_sys_admin", "cap_sys_module", "cap_sys_rawio", "cap_dac_read_search",
+         "cap_bpf", "cap_net_admin", "unguarded_link", "device_host", "device_kvm", "device_tun",
+         "device_vhost", "host_socket", "runtime_socket", "vsock"), "list")}
+
+    def setUp(self):
+        super().setUp()
+        self.made = self.create({"network_policy": NO_NETWORK})
+        self.namespace = Namespace()
+        self.addCleanup(self.namespace.close)
+        self.lab.client.ip(f"link add boxed type veth peer name eth7 netns {self.namespace.path}",
+                           "link set boxed up")
+        self.addCleanup(subprocess.run, self.lab.client.command("ip", "link", "del", "boxed"))
+        self.namespace.ip("link set lo up", f"link set eth7 address {FIRST}", "link set eth7 up")
+        self.process = self.start()
+        self.wait_for(lambda: self.table("pg_links"), "no guard")
+
+    def start(self):
+        root = tempfile.mkdtemp(prefix="pgt-root-")
+        self.addCleanup(os.rmdir, root)
+        process = subprocess.Popen(
+            dying_with_us(*self.namespace.command(
+                "unshare", "--mount", sys.executable, begin.__file__,
+                cgroups.path_of(self.made["members"][0]["cgroup"]), root)),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        started.add(process.pid)
+        for end in (process.stdout.close, process.stdin.close, process.wait, process.kill):
+            self.addCleanup(end)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def begin(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.assertEqual(self.process.stdout.readline(), "begun\n")
+
+    def wait_for(self, condition, about):
+        deadline = time.monotonic() + BUSY_LIMIT
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, about)
+            time.sleep(0.02)
+
+    def table(self, name):
+        path, = glob.glob(f"{self.daemon.pins}/+maps-*/{name}")
+        done = subprocess.run(["bpftool", "-j", "map", "dump", "pinned", path], check=True,
+                              capture_output=True, text=True)
+        return json.loads(done.stdout)
+
+    def station(self):
+        """That which the guard of the only link lets frames come from: behind header and flags."""
+        (element,) = self.table("pg_links")
+        return ":".join(f"{int(octet, 16):02x}" for octet in element["value"][208:214])
+
+    def own(self):
+        """The test's addresses that are the Environment's own."""
+        keys = [bytes(int(octet, 16) for octet in element["key"])[-16:]
+                for element in self.table("pg_own")]
+        mapped = (ipaddress.IPv6Address(key).ipv4_mapped for key in keys)
+        return {str(address) for address in mapped if address and address in NETWORK}
+
+    def refused(self):
+        reply = self.daemon.call("GET", f"/v1/events?environment={self.made['name']}")
+        return [event["address"] for event in reply.body
+                if event["event"] == "own_address_refused"]
+
+    def assert_nothing_later(self, stations=(SECOND, FIRST)):
+        """What is set now may be the program's doing."""
+        self.namespace.ip(f"link set eth7 address {LATER}", "addr add 192.0.2.79/24 dev eth7")
+        self.wait_for(lambda: "192.0.2.79" in self.refused(), "the address is not refused")
+        self.assertIn(self.station(), stations)
+        self.assertEqual(self.own(), {"192.0.2.77"})
+
+    def test_while_it_is_looked(self):
+        """Its process has the container's root directory already, and all rights."""
+        self.namespace.ip(f"link set eth7 address {SECOND}", "addr add 192.0.2.77/24 dev eth7")
+        self.wait_for(lambda: self.station() == SECOND, "the hardware address is not believed")
+        self.wait_for(lambda: self.own() == {"192.0.2.77"}, "the address is not believed")
+        self.begin()
+        self.assert_nothing_later()
+
+    def test_while_nobody_looks(self):
+        """A busy machine."""
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        self.namespace.ip(f"link set eth7 address {SECOND}", "addr add 192.0.2.77/24 dev eth7")
+        self.begin()
+        self.namespace.ip(f"link set eth7 address {LATER}", "addr add 192.0.2.78/24 dev eth7")
+        self.daemon.process.send_signal(signal.SIGCONT)
+        self.wait_for(lambda: self.station() == SECOND, "the hardware address is not believed")
+        self.wait_for(lambda: self.own() == {"192.0.2.77"}, "the address is not believed")
+        self.wait_for(lambda: self.refused() == ["192.0.2.78"], "no event")
+        self.assert_nothing_later(stations=[SECOND])
+
+    def test_while_there_is_no_agent(self):
+        self.daemon.kill()
+        self.namespace.ip(f"link set eth7 address {SECOND}", "addr add 192.0.2.77/24 dev eth7")
+        self.begin()
+        self.namespace.ip(f"link set eth7 address {LATER}", "addr add 192.0.2.78/24 dev eth7")
+        self.daemon.start()
+        self.wait_for(lambda: self.station() == SECOND, "the hardware address is not believed")
+        self.wait_for(lambda: self.own() == {"192.0.2.77"}, "the address is not believed")
+        self.assert_nothing_later(stations=[SECOND])
+
+
+if __name__ == "__main__":
+    main()
