@@ -345,7 +345,7 @@ static __always_inline bool pg_link_goes_by_host(struct __sk_buff *skb, const st
 static __always_inline bool pg_link_has_sent(struct __sk_buff *skb, const struct pg_view *view)
 {
 	return pg_sent_find(skb, view->header->env_id, view->header->epoch, view->generation,
-			    skb->ifindex) != PG_SENT_UNKNOWN;
+			    skb->ifindex) >= 0;
 }
 
 static __always_inline void pg_link_remember(struct __sk_buff *skb, const struct pg_view *view,
@@ -355,24 +355,21 @@ static __always_inline void pg_link_remember(struct __sk_buff *skb, const struct
 			 pg_sent_where(view, reason, skb->ifindex));
 }
 
-/* The same of a segment of TCP, or whether it may leave by few facts (stream.bpf.h). Not of what
- * asks for a connection, which is recorded: a process inside can make that of any segment, behind
- * its socket. */
+/*
+ * The same of a segment of TCP, or whether it may leave by few facts (stream.bpf.h). What a socket
+ * with a mark has sent says nothing of what asks for a connection, which is recorded: a process
+ * inside can make that of any segment, behind its socket.
+ */
 static __always_inline bool pg_link_knows_segment(struct __sk_buff *skb, const struct pg_view *view)
 {
-	struct pg_stream stream = {};
-	int reason;
+	struct bpf_sock *sk = skb->sk;
+	int state;
 
-	if (!pg_stream_read_socket(skb, &stream) || pg_stream_asks(skb))
+	if (!sk || !pg_stream_read_socket(skb, &state))
 		return false;
-	if (stream.mark && pg_link_has_sent(skb, view))
-		return true;
-	reason = pg_stream_decide(skb, view, &stream);
-	if (reason == PG_STREAM_UNKNOWN)
-		return false;
-	if (stream.mark)
-		pg_link_remember(skb, view, reason);
-	return true;
+	if (bpf_sk_storage_get(&pg_marks, sk, NULL, 0))
+		return !pg_stream_asks(skb) && pg_link_has_sent(skb, view);
+	return pg_link_has_sent(skb, view) || pg_stream_passes(skb, view, state);
 }
 
 /* 1: the packet needs no more to be judged, and goes by the host. A global function as

@@ -12,6 +12,7 @@
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/header.h>
 #include <phasegate/abi/link.h>
+#include <phasegate/abi/recent.h>
 #include <phasegate/abi/set.h>
 #include <phasegate/abi/state.h>
 
@@ -159,6 +160,16 @@ struct {
 	__type(key, __be16);
 	__type(value, __u8);
 } pg_host_ports SEC(".maps");
+
+/* PG_RECENT_MAX places for each CPU: user space makes room for all of them. An array of the CPUs is
+ * looked up without a call, and begins at a page, and so at a cache line, if it can be mapped. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PG_RECENT_MAX);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct pg_recent);
+} pg_recents SEC(".maps");
 
 /* A plain hash and not an LRU: evicting an outbound flow would let its answers open an inbound. */
 struct {

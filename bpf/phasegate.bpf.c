@@ -19,9 +19,11 @@
 #include "maps.bpf.h"
 #include "neighbour.bpf.h"
 #include "packet.bpf.h"
+#include "recent.bpf.h"
 #include "sent.bpf.h"
 #include "sockaddr.bpf.h"
 #include "socket.bpf.h"
+#include "stream.bpf.h"
 #include "view.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -130,8 +132,9 @@ static __always_inline void pg_record_egress(struct __sk_buff *skb, const struct
 	}
 	if (facts->protocol == IPPROTO_UDP && !(facts->bits & PG_FACT_INBOUND))
 		pg_flow_record_outbound(view, facts, flow, counters);
-	if (facts->protocol == IPPROTO_UDP ||
-	    (facts->protocol == IPPROTO_TCP && pg_sent_is_worth(skb->sk)))
+	if (facts->protocol == IPPROTO_TCP)
+		pg_recent_record(view, view->header->env_id, facts, reason, 0);
+	if (facts->protocol == IPPROTO_UDP || reason == PG_REASON_ACCEPTED)
 		pg_remember(skb, view, reason);
 }
 
@@ -194,7 +197,7 @@ int pg_egress(struct __sk_buff *skb)
 
 	pg_view_read(&view, bpf_get_local_storage(&pg_headers, 0));
 	known = pg_find_sent(skb, &view, 0);
-	if (known == PG_SENT_UNKNOWN)
+	if (known < 0)
 		return pg_judge_egress(skb, &view, counters);
 	pg_count(counters, PG_COUNT_PACKET, known);
 	return PG_HOOK_ALLOW;
@@ -222,7 +225,7 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 	}
 	/* An answer to what the socket has just sent is one whose flow is known. */
 	if (skb->ifindex != PG_IFINDEX_LOOPBACK && pg_ip_protocol(skb, 0) != IPPROTO_TCP &&
-	    pg_find_sent(skb, view, PG_SENT_IN) == PG_SENT_UNKNOWN) {
+	    pg_find_sent(skb, view, PG_SENT_IN) < 0) {
 		pg_read_packet(skb, false, 0, &facts, &packet);
 		if (facts.protocol == IPPROTO_UDP && !facts.defect)
 			pg_see_datagram(skb, view, &facts, counters);

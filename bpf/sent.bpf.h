@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The last packet that a UDP or TCP socket sent, as it was judged (struct pg_sent): the next one of
- * the same tuple needs no other lookup for a while. Threads may share the socket: a record is
- * written under the mark's lock, and its version is odd meanwhile.
+ * The last packet that a socket of UDP, or of a connection that it accepted, sent, as it was judged
+ * (struct pg_sent): the next one of the same tuple needs no other lookup for a while. Threads may
+ * share the socket: a record is written under the mark's lock, and its version is odd meanwhile.
  *
  * The functions that take a packet are global ones, which the verifier looks at once and not for
  * each way that leads to them. They take numbers only (before Linux 5.12), so they read the headers
@@ -11,63 +11,31 @@
 #pragma once
 
 #include "facts.h"
+#include "lasting.bpf.h"
 #include "maps.bpf.h"
 #include "packet.bpf.h"
+#include "recent.bpf.h"
 #include "view.bpf.h"
 
-/* In jiffies: at most a second, whatever CONFIG_HZ is. */
-#define PG_SENT_LASTS	  100
-#define PG_SENT_SECOND_NS 1000000000ULL
-
-/* Segments after which a record is worth while for a connection: its mark costs as much as some of
- * them. */
-#define PG_SENT_SEGMENTS 16
-
 /* There is no record of the packet that is asked for. */
-#define PG_SENT_UNKNOWN (-1)
+#define PG_SENT_UNKNOWN PG_RECENT_UNKNOWN
 
-/* The mark of a UDP or TCP socket that has a record in it, or NULL. */
+static __always_inline bool pg_sent_has_record(const struct pg_mark *mark)
+{
+	return mark->kind == PG_MARK_DATAGRAM || mark->kind == PG_MARK_ACCEPTED;
+}
+
+/* The mark of a socket that has a record in it, or NULL. */
 static __always_inline struct pg_mark *pg_sent_mark(struct bpf_sock *sk)
 {
 	struct pg_mark *mark = sk ? bpf_sk_storage_get(&pg_marks, sk, NULL, 0) : NULL;
 
-	return mark && (mark->kind == PG_MARK_DATAGRAM || mark->kind == PG_MARK_STREAM ||
-			mark->kind == PG_MARK_ACCEPTED)
-		       ? mark
-		       : NULL;
+	return mark && pg_sent_has_record(mark) ? mark : NULL;
 }
 
 static __always_inline __u8 pg_sent_protocol(const struct pg_mark *mark)
 {
 	return mark->kind == PG_MARK_DATAGRAM ? IPPROTO_UDP : IPPROTO_TCP;
-}
-
-/* Whether it is that of a connection which a record is worth while for. */
-static __always_inline bool pg_sent_is_worth(struct bpf_sock *sk)
-{
-	struct bpf_tcp_sock *tcp;
-
-	if (!sk)
-		return false;
-	sk = bpf_sk_fullsock(sk);
-	if (!sk || sk->state != PG_TCP_ESTABLISHED)
-		return false;
-	tcp = bpf_tcp_sock(sk);
-	return tcp && tcp->segs_out >= PG_SENT_SEGMENTS;
-}
-
-/* The mark of a socket that has or gets a record. */
-static __always_inline struct pg_mark *pg_sent_make_mark(struct bpf_sock *sk)
-{
-	struct pg_mark *mark = pg_sent_mark(sk);
-
-	if (mark || !pg_sent_is_worth(sk))
-		return mark;
-	sk = bpf_sk_fullsock(sk);
-	mark = sk ? bpf_sk_storage_get(&pg_marks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE) : NULL;
-	if (mark)
-		mark->kind = PG_MARK_STREAM;
-	return mark;
 }
 
 static __always_inline __u32 pg_sent_ends(const struct pg_facts *facts)
@@ -171,15 +139,30 @@ static __always_inline int pg_sent_read(struct pg_mark *mark, __u64 env_id, __u6
 
 /*
  * The reason for which a packet of the same tuple was let out a while ago, in this generation and
- * epoch, or PG_SENT_UNKNOWN. Of one that comes in the tuple is that of its answer.
+ * epoch, or PG_SENT_UNKNOWN. Of one that comes in the tuple is that of its answer. What a socket
+ * without a mark sends is no reply, so that for TCP one of the same addresses will do.
  */
 __noinline int pg_sent_find(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
 			    __u64 where)
 {
-	struct pg_mark *mark = pg_sent_mark(skb->sk);
+	struct pg_recent_key key = {.place = env_id, .epoch = epoch, .generation = generation};
 	struct pg_facts facts = {};
+	struct bpf_sock *sk = skb->sk;
+	struct pg_mark *mark;
 
-	if (!mark || !pg_sent_read_packet(skb, where, mark, &facts))
+	if (!sk)
+		return PG_SENT_UNKNOWN;
+	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
+	if (!mark && where & PG_SENT_IN)
+		return PG_SENT_UNKNOWN;
+	if (!mark) {
+		key.now = bpf_jiffies64();
+		if (!(where & PG_SENT_LINK))
+			return pg_recent_find(skb, 0, &key);
+		key.place |= PG_RECENT_LINK;
+		return pg_recent_find(skb, PG_LINK_NETWORK, &key);
+	}
+	if (!pg_sent_has_record(mark) || !pg_sent_read_packet(skb, where, mark, &facts))
 		return PG_SENT_UNKNOWN;
 	return pg_sent_read(mark, env_id, epoch, generation, &facts, false, where & PG_SENT_LINK);
 }
@@ -190,31 +173,6 @@ PG_APART int pg_sent_reason_to(struct pg_mark *mark, const struct pg_view *view,
 {
 	return pg_sent_read(mark, view->header->env_id, view->header->epoch, view->generation,
 			    facts, true, 0);
-}
-
-/*
- * Whether the same will be decided for the next second, unless the state is written: what others
- * may end at any time does not.
- */
-static __always_inline bool pg_sent_lasts(enum pg_reason reason, __u32 slot,
-					  const struct pg_addr *remote)
-{
-	struct pg_learned *learned;
-	void *set;
-
-	switch (reason) {
-	case PG_REASON_PUBLIC:
-	case PG_REASON_INBOUND:
-	case PG_REASON_ACCEPTED: /* as long as the socket has its mark, and the record in it */
-	case PG_REASON_ENTRY:
-		return true;
-	case PG_REASON_LEARNED:
-		set = bpf_map_lookup_elem(&pg_learned_sets, &slot);
-		learned = set ? bpf_map_lookup_elem(set, remote) : NULL;
-		return learned && learned->expires > bpf_ktime_get_boot_ns() + PG_SENT_SECOND_NS;
-	default:
-		return false;
-	}
 }
 
 static __always_inline __u64 pg_sent_where(const struct pg_view *view, enum pg_reason reason,
@@ -233,16 +191,16 @@ static __always_inline __u64 pg_sent_where(const struct pg_view *view, enum pg_r
 __noinline int pg_sent_remember(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
 				__u64 where)
 {
-	const __u64 until = bpf_jiffies64() + PG_SENT_LASTS;
+	const __u64 until = bpf_jiffies64() + PG_LASTS_JIFFIES;
 	const __u32 reason = where >> PG_SENT_REASON & 0xff, link = where;
-	struct pg_mark *mark = link ? pg_sent_mark(skb->sk) : pg_sent_make_mark(skb->sk);
+	struct pg_mark *mark = pg_sent_mark(skb->sk);
 	struct pg_facts facts = {};
 	struct pg_sent *sent;
 	__u64 difference;
 	__u32 ends;
 
 	if (!mark || !pg_sent_read_packet(skb, where, mark, &facts) ||
-	    !pg_sent_lasts(reason, where >> PG_SENT_LEARNED, &facts.remote))
+	    !pg_lasts(reason, where >> PG_SENT_LEARNED, &facts.remote))
 		return 0;
 	ends = pg_sent_ends(&facts);
 	sent = &mark->sent;

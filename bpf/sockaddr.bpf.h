@@ -9,6 +9,7 @@
 #include "flow.bpf.h"
 #include "hook.bpf.h"
 #include "loopback.bpf.h"
+#include "recent.bpf.h"
 #include "sent.bpf.h"
 #include "socket.bpf.h"
 #include "view.bpf.h"
@@ -72,6 +73,24 @@ static __always_inline int pg_was_sent_to(struct bpf_sock_addr *ctx, const struc
 	return pg_sent_reason_to(mark, view, facts);
 }
 
+/* The reason for which the same was let out a while ago, by this or another socket, or
+ * PG_SENT_UNKNOWN. */
+static __always_inline int pg_judged_before(struct bpf_sock_addr *ctx, enum pg_count what,
+					    const struct pg_view *view, struct pg_facts *facts)
+{
+	struct pg_recent_key key = {.place = view->header->env_id,
+				    .epoch = view->header->epoch,
+				    .generation = view->generation,
+				    .now = bpf_jiffies64()};
+
+	if (what == PG_COUNT_SENDMSG)
+		return pg_was_sent_to(ctx, view, facts);
+	if (facts->protocol != IPPROTO_TCP || facts->remote_port == bpf_htons(PG_PORT_DNS) ||
+	    !view->valid)
+		return PG_SENT_UNKNOWN;
+	return pg_recent_find_to(&key, &facts->remote);
+}
+
 /*
  * The fast denial of connect() and sendmsg(): EPERM at once, where a dropped SYN alone would hang
  * the application. What they let through is judged again packet by packet.
@@ -86,12 +105,10 @@ static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx, const st
 
 	facts->remote_port = ctx->user_port;
 	facts->protocol = ctx->protocol == PG_IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
-	if (what == PG_COUNT_SENDMSG) {
-		known = pg_was_sent_to(ctx, view, facts);
-		if (known != PG_SENT_UNKNOWN) {
-			pg_count(counters, what, known);
-			return PG_HOOK_ALLOW;
-		}
+	known = pg_judged_before(ctx, what, view, facts);
+	if (known >= 0) {
+		pg_count(counters, what, known);
+		return PG_HOOK_ALLOW;
 	}
 	if (view->valid) {
 		local = pg_read_sockaddr_facts(ctx, what, view, facts);

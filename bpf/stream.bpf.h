@@ -8,25 +8,17 @@
 
 #include "decide.bpf.h"
 #include "facts.h"
+#include "link_table.bpf.h"
 #include "loopback.bpf.h"
 #include "maps.bpf.h"
 #include "neighbour.bpf.h"
 #include "packet.bpf.h"
-#include "sent.bpf.h"
+#include "recent.bpf.h"
 #include "socket.bpf.h"
 #include "view.bpf.h"
 
-/* It has to be judged as everything is. */
-#define PG_STREAM_UNKNOWN (-1)
-
-/* What counts of the socket. */
-struct pg_stream {
-	struct pg_mark *mark; /* NULL: none */
-	int state;
-};
-
-/* Whether the packet is that of a TCP socket which does not listen. */
-static __always_inline bool pg_stream_read_socket(struct __sk_buff *skb, struct pg_stream *ret)
+/* Whether the packet is that of a TCP socket which does not listen, and in which state that is. */
+static __always_inline bool pg_stream_read_socket(struct __sk_buff *skb, int *ret_state)
 {
 	struct bpf_sock *sk = skb->sk;
 
@@ -36,8 +28,7 @@ static __always_inline bool pg_stream_read_socket(struct __sk_buff *skb, struct 
 	if (!sk || sk->type != PG_SOCK_STREAM || sk->protocol != IPPROTO_TCP ||
 	    sk->state == PG_TCP_LISTEN || sk->state == PG_TCP_CLOSE)
 		return false;
-	ret->state = sk->state;
-	ret->mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
+	*ret_state = sk->state;
 	return true;
 }
 
@@ -68,26 +59,41 @@ static __always_inline bool pg_stream_read(struct __sk_buff *skb, bool in, struc
 	return true;
 }
 
-/* The reason for which the guard lets the segment out, or PG_STREAM_UNKNOWN: what was accepted, and
- * a reset that the destination does not allow, may go by what the guard has seen of the connection.
+/*
+ * Whether the guard lets the segment out by few facts, of a socket without a mark; what was
+ * accepted, and a reset that the destination does not allow, may go by what the guard has seen of
+ * the connection.
  */
-static __always_inline int pg_stream_decide(struct __sk_buff *skb, const struct pg_view *view,
-					    const struct pg_stream *stream)
+static __always_inline bool pg_stream_passes(struct __sk_buff *skb, const struct pg_view *view,
+					     int state)
 {
 	struct pg_facts facts = {.bits = PG_FACT_PACKET | PG_FACT_LINK};
+	__u64 env_id = view->header->env_id;
+	struct pg_link_table *table = NULL;
 	enum pg_reason reason;
 	__be32 acked;
 	__u8 flags;
 
-	if ((stream->mark && stream->mark->kind != PG_MARK_STREAM) ||
-	    !pg_stream_read(skb, false, &facts, &flags, &acked))
-		return PG_STREAM_UNKNOWN;
-	if (stream->state != PG_TCP_SYN_SENT)
+	if (!pg_stream_read(skb, false, &facts, &flags, &acked))
+		return false;
+	/* What asks for a connection is recorded. */
+	if (facts.bits & PG_FACT_SYN) {
+		table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
+		if (!table)
+			return false;
+	}
+	if (state != PG_TCP_SYN_SENT)
 		facts.bits |= PG_FACT_ESTABLISHED;
 	if (pg_is_own(view->header, &facts.local))
 		facts.bits |= PG_FACT_OWN_SOURCE;
 	if (pg_is_member_address(view->header, &facts.remote))
 		facts.bits |= PG_FACT_MEMBER;
 	reason = pg_decide(view, &facts);
-	return pg_reason_verdict(reason) == PG_ALLOW ? (int)reason : PG_STREAM_UNKNOWN;
+	if (pg_reason_verdict(reason) != PG_ALLOW)
+		return false;
+	if (table)
+		pg_link_record_asked(table, &facts.remote);
+	pg_recent_record(view, env_id | PG_RECENT_LINK, &facts, reason,
+			 table ? PG_RECENT_ASKED : 0);
+	return true;
 }

@@ -85,11 +85,11 @@ enum pg_mark_kind {
 	PG_MARK_DATAGRAM = 4, /* a UDP socket */
 	PG_MARK_AGENT = 5,    /* one of Phasegate's own, in a namespace of .owner's; only user space
 			       * sets it */
-	PG_MARK_STREAM = 6,   /* a TCP socket that has connected and sent a lot */
 };
 
 /*
- * The last packet of a UDP or TCP socket that was let out and, of UDP, whose flow is recorded:
+ * The last packet of a UDP socket or an accepted connection that was let out and, of UDP, whose flow
+ * is recorded:
  * until .until those of the same tuple are not judged again. A write of a state ends it, by the
  * generation; and what else has changed since is heeded within a second.
  */
@@ -112,7 +112,7 @@ struct pg_mark {
 	__be16 remote_port;
 	__u16 confirmed; /* of ACCEPTED: 1: the guard of a veth saw it being opened from outside */
 	/* Here, so that it is in as few cache lines as can be. */
-	struct pg_sent sent; /* of DATAGRAM, STREAM, ACCEPTED */
+	struct pg_sent sent; /* of DATAGRAM, ACCEPTED */
 	__u64 owner;	     /* env_id, or where members are apart cgroup_id; 0: not known */
 	__u64 netns;	     /* cookie of RAW and DATAGRAM */
 	struct pg_addr remote;

@@ -32,6 +32,9 @@
  * (flow.h). */
 #define PG_FLOW_MAX 65536
 
+/* Places for what was decided recently, on each CPU; a power of two (recent.h). */
+#define PG_RECENT_MAX 256
+
 /* Network namespaces with a listener; of others the hooks find out at the first query. */
 #define PG_DNS_SERVED_MAX 16384
 /* Longest UDP query that is parked; what is longer is dropped, and the client asks again. */

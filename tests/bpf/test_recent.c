@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The record of a TCP connection (struct pg_sent), with real sockets and a server in a network
- * namespace of its own: when there is one, and what ends it. The address that it is of is forgotten
- * by user space meanwhile, so that what arrives is what was not looked up again.
+ * Records of what was decided of TCP (struct pg_recent), with real sockets and a server in a
+ * network namespace of its own: when there is one, what ends it, and that a part of one is none.
+ * The address that it is of is forgotten by user space meanwhile, so that what arrives is what was
+ * not looked up again.
  */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -18,6 +19,7 @@
 #include <bpf/libbpf.h>
 
 #include <phasegate/abi/flow.h>
+#include <phasegate/abi/recent.h>
 #include <phasegate/abi/set.h>
 
 #include "base/clock.h"
@@ -26,7 +28,6 @@
 #include "world.h"
 
 #define PORT	    7000
-#define SEGMENTS    20 /* that are enough for a record */
 #define PATIENCE_NS 3000000000ULL
 #define TRIES	    10 /* on a busy machine a record may end before the next segment */
 /* For what is to come back, and for what is not: then it costs time, and too little proves less. */
@@ -45,10 +46,11 @@ struct bench {
 static const struct {
 	int family;
 	const char *to, *others;
+	bool torn; /* its words are not those of another row */
 } rows[] = {
-	{AF_INET, "10.9.0.2", "10.9.0.3"},
-	{AF_INET6, "fd09::2", "fd09::3"},
-	{AF_INET6, "::ffff:10.9.0.2", "::ffff:10.9.0.3"},
+	{AF_INET, "10.9.0.2", "10.9.0.3", true},
+	{AF_INET6, "fd09::2", "fd09::3", true},
+	{AF_INET6, "::ffff:10.9.0.2", "::ffff:10.9.0.3", false},
 };
 
 /* Answers each octet with one. */
@@ -127,25 +129,46 @@ static void forget(struct bench *bench)
 	      bench->text, strerror(errno));
 }
 
-static struct pg_mark mark(const struct bench *bench)
+static int recents(const struct bench *bench)
 {
-	struct pg_mark mark = {};
-
-	bpf_map_lookup_elem(bpf_map__fd(bench->world.skeleton->maps.pg_marks), &bench->fd, &mark);
-	return mark;
+	return bpf_map__fd(bench->world.skeleton->maps.pg_recents);
 }
 
+/* Whether it is the address's in this state; of IPv6 the last word will do. */
+static bool is_of_address(const struct bench *bench, const struct pg_recent *recent)
+{
+	const struct pg_addr addr = world_address(bench->text);
+	const __u64 *words = recent->word;
+
+	return (uint32_t)words[PG_RECENT_REMOTE] == addr.word[3] &&
+	       (uint32_t)words[PG_RECENT_GENERATION] == (uint32_t)bench->world.generation &&
+	       (uint32_t)words[PG_RECENT_EPOCH] == (uint32_t)bench->world.header.epoch &&
+	       (words[PG_RECENT_REASON] & PG_RECENT_REASON_MASK) == PG_REASON_LEARNED;
+}
+
+/* Whether some CPU has a record of the address. */
 static bool is_recorded(const struct bench *bench)
 {
-	const struct pg_mark kept = mark(bench);
-	const struct pg_addr addr = world_address(bench->text);
+	struct pg_recent recent;
 
-	return kept.kind == PG_MARK_STREAM &&
-	       kept.sent.generation == (uint32_t)bench->world.generation &&
-	       kept.sent.epoch == bench->world.header.epoch &&
-	       kept.sent.remote_port == htons(PORT) &&
-	       !memcmp(&kept.sent.remote, &addr, sizeof(addr)) &&
-	       kept.sent.reason == PG_REASON_LEARNED;
+	for (uint32_t i = 0; !bpf_map_lookup_elem(recents(bench), &i, &recent); i++)
+		if (is_of_address(bench, &recent))
+			return true;
+	return false;
+}
+
+/* As if the word were of another record, which another run has written halfway. */
+static void tear(const struct bench *bench, size_t word)
+{
+	struct pg_recent recent;
+
+	for (uint32_t i = 0; !bpf_map_lookup_elem(recents(bench), &i, &recent); i++) {
+		if (!is_of_address(bench, &recent))
+			continue;
+		recent.word[word] ^= 1ULL << 32;
+		if (bpf_map_update_elem(recents(bench), &i, &recent, BPF_EXIST))
+			exit(EXIT_FAILURE);
+	}
 }
 
 /* An octet there and back; false: nothing has come back in the socket's time. */
@@ -175,13 +198,11 @@ static void open_connection(struct bench *bench, int family)
 	set_patience(bench, LONG_MS);
 }
 
-/* Until there is a record: it may have ended between two segments. */
+/* Until there is a record: the last one may have ended since. */
 static void warm(struct bench *bench)
 {
-	for (int i = 0; i < SEGMENTS; i++)
-		CHECK(&bench->check, exchange(bench), "%s: %s", bench->text, strerror(errno));
-	CHECK(&bench->check, is_recorded(bench), "%s: no record after %d segments", bench->text,
-	      SEGMENTS);
+	CHECK(&bench->check, exchange(bench), "%s: %s", bench->text, strerror(errno));
+	CHECK(&bench->check, is_recorded(bench), "%s: no record", bench->text);
 }
 
 /* A connection that a segment of is denied is not used any more: the kernel sends it again. */
@@ -193,15 +214,6 @@ static void expect_denied(struct bench *bench, enum pg_reason reason, const char
 	CHECK(&bench->check, !exchange(bench), "%s, %s: it was let out", bench->text, why);
 	CHECK(&bench->check, world_counted(&bench->world, reason) > before,
 	      "%s, %s: denied for another reason", bench->text, why);
-	close(bench->fd);
-}
-
-static void try_first(struct bench *bench, int family)
-{
-	open_connection(bench, family);
-	CHECK(&bench->check, exchange(bench) && mark(bench).kind == PG_MARK_NONE,
-	      "%s: a mark at the first segments", bench->text);
-	warm(bench);
 	close(bench->fd);
 }
 
@@ -260,7 +272,7 @@ static void try_writes(struct bench *bench, int family)
 	expect_denied(bench, PG_REASON_NOT_ALLOWED, "after a write of the header");
 }
 
-/* The socket connects anew: nothing of the old connection counts. */
+/* To another address, by the same socket. */
 static void try_again(struct bench *bench, int family, const char *others)
 {
 	const struct world_name other = world_name(others, PORT);
@@ -273,9 +285,24 @@ static void try_again(struct bench *bench, int family, const char *others)
 		      connect(bench->fd, (const struct sockaddr *)&other.storage, other.size) &&
 		      errno == EPERM,
 	      "%s: then %s: %s", bench->text, others, strerror(errno));
-	CHECK(&bench->check, mark(bench).kind == PG_MARK_NONE, "%s: the mark is still there",
-	      bench->text);
 	close(bench->fd);
+}
+
+/* connect() goes by the record as well, and only by a whole one. */
+static void try_torn(struct bench *bench, int family)
+{
+	const size_t words = family == AF_INET ? PG_RECENT_REMOTE_REST : PG_RECENT_LOCAL_REST + 3;
+
+	for (size_t i = 0; i < words; i++) {
+		char why[64];
+
+		snprintf(why, sizeof(why), "word %zu is of another record", i);
+		open_connection(bench, family);
+		warm(bench);
+		forget(bench);
+		tear(bench, i);
+		expect_denied(bench, PG_REASON_NOT_ALLOWED, why);
+	}
 }
 
 int main(void)
@@ -290,12 +317,13 @@ int main(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		bench.text = rows[i].to;
 		bench.to = world_name(rows[i].to, PORT);
-		try_first(&bench, rows[i].family);
 		try_end(&bench, rows[i].family);
 		try_writes(&bench, rows[i].family);
 		try_again(&bench, rows[i].family, rows[i].others);
+		if (rows[i].torn)
+			try_torn(&bench, rows[i].family);
 	}
-	check_group(&bench.check, "the last segment of a socket");
+	check_group(&bench.check, "what was decided recently");
 	kill(bench.server, SIGKILL);
 	waitpid(bench.server, NULL, 0);
 	close(bench.learned);
