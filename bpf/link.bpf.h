@@ -168,7 +168,7 @@ static __always_inline void pg_link_read_facts(struct __sk_buff *skb, const stru
 		pg_link_read_arp(skb, link, table, facts, packet);
 	} else {
 		if (packet->sender != PG_LINK_FRAMES)
-			pg_read_socket(skb, facts, &packet->packet);
+			pg_read_socket(skb, &link->header, facts, &packet->packet);
 		if (facts->bits & PG_FACT_KERNEL_ND)
 			nd = pg_link_read_nd(skb, link, table, facts, packet);
 		if (pg_is_own(&link->header, &facts->local))
@@ -345,7 +345,7 @@ static __always_inline bool pg_link_goes_by_host(struct __sk_buff *skb, const st
 static __always_inline bool pg_link_has_sent(struct __sk_buff *skb, const struct pg_view *view)
 {
 	return pg_sent_find(skb, view->header->env_id, view->header->epoch, view->generation,
-			    skb->ifindex) >= 0;
+			    skb->ifindex | pg_sent_accepted(view->header)) >= 0;
 }
 
 static __always_inline void pg_link_remember(struct __sk_buff *skb, const struct pg_view *view,

@@ -138,6 +138,8 @@ static __always_inline void pg_link_check_stream(struct __sk_buff *skb, const st
 	struct bpf_sock *sk = skb->sk;
 	struct pg_link_flow key = {};
 	struct pg_mark *mark;
+	bool confirmed;
+	__u16 owner;
 
 	if (!sk)
 		return;
@@ -147,13 +149,22 @@ static __always_inline void pg_link_check_stream(struct __sk_buff *skb, const st
 	if (!pg_is_peer(sk, facts))
 		facts->bits &= ~PG_FACT_RESET;
 	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
-	if (!mark || mark->kind != PG_MARK_ACCEPTED || mark->confirmed)
+	if (mark && mark->kind == PG_MARK_ACCEPTED) {
+		confirmed = mark->confirmed;
+	} else {
+		mark = NULL;
+		owner = pg_accepted_of(skb, view->header, facts);
+		confirmed = !owner || owner & PG_ACCEPTED_CONFIRMED;
+	}
+	if (confirmed)
 		return;
 	pg_link_key_fill(&key, view, facts);
-	if (table && facts->bits & PG_FACT_ACCEPTED && pg_link_is_inbound(table, &key))
+	if (!table || !(facts->bits & PG_FACT_ACCEPTED) || !pg_link_is_inbound(table, &key))
+		facts->bits &= ~(PG_FACT_ACCEPTED | PG_FACT_RESET);
+	else if (mark)
 		mark->confirmed = 1;
 	else
-		facts->bits &= ~(PG_FACT_ACCEPTED | PG_FACT_RESET);
+		pg_accepted_confirm(skb, view->header->state);
 }
 
 static __always_inline void pg_link_key_datagram(struct pg_flow_key *key,

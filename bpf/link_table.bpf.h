@@ -287,18 +287,15 @@ static __always_inline void pg_link_record_ack(struct pg_link_table *table,
  * Whether the connection that is being accepted was opened from outside: its SYN or the segment
  * that completes it came in by a veth. A process with a packet socket could have made them inside.
  */
-static __always_inline bool pg_link_confirms(const struct pg_header *header,
+static __always_inline bool pg_link_confirms(struct pg_link_table *table,
+					     const struct pg_header *header,
 					     const struct pg_mark *accepted, __be16 local_port,
 					     __u32 next)
 {
-	__u64 env_id = header->env_id;
-	struct pg_link_table *table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
 	struct pg_link_flow key = {.protocol = IPPROTO_TCP};
 	struct pg_link_ack *ack;
 	struct pg_view view;
 
-	if (!table)
-		return false;
 	key.remote = accepted->remote;
 	key.local_port = local_port;
 	key.remote_port = accepted->remote_port;

@@ -198,6 +198,13 @@ struct {
 } pg_flow_bars SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PG_ACCEPTED_MAX);
+	__type(key, __u32);
+	__type(value, struct pg_accepted);
+} pg_accepted SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);

@@ -8,6 +8,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "accepted.bpf.h"
 #include "count.bpf.h"
 #include "decide.bpf.h"
 #include "dns.bpf.h"
@@ -81,7 +82,7 @@ static __always_inline void pg_read_egress_facts(struct __sk_buff *skb,
 						 struct pg_facts *facts,
 						 const struct pg_packet *packet)
 {
-	pg_read_socket(skb, facts, packet);
+	pg_read_socket(skb, header, facts, packet);
 	pg_check_mld(skb, header, facts, packet);
 	if (pg_source_is_own(skb, header, facts))
 		facts->bits |= PG_FACT_OWN_SOURCE;
@@ -134,6 +135,8 @@ static __always_inline void pg_record_egress(struct __sk_buff *skb, const struct
 		pg_flow_record_outbound(view, facts, flow, counters);
 	if (facts->protocol == IPPROTO_TCP)
 		pg_recent_record(view, view->header->env_id, facts, reason, 0);
+	if (reason == PG_REASON_ACCEPTED && pg_may_be_accepted(view->header))
+		pg_mark_lasting(skb, view->header->state);
 	if (facts->protocol == IPPROTO_UDP || reason == PG_REASON_ACCEPTED)
 		pg_remember(skb, view, reason);
 }
@@ -196,7 +199,7 @@ int pg_egress(struct __sk_buff *skb)
 	int known;
 
 	pg_view_read(&view, bpf_get_local_storage(&pg_headers, 0));
-	known = pg_find_sent(skb, &view, 0);
+	known = pg_find_sent(skb, &view, pg_sent_accepted(view.header));
 	if (known < 0)
 		return pg_judge_egress(skb, &view, counters);
 	pg_count(counters, PG_COUNT_PACKET, known);
@@ -248,7 +251,9 @@ int pg_sockops(struct bpf_sock_ops *ctx)
 {
 	/* Of every connection the kernel tells several things more. */
 	if (ctx->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
-		pg_mark_accepted(ctx, bpf_get_local_storage(&pg_headers, 0));
+		pg_note_accepted(ctx, bpf_get_local_storage(&pg_headers, 0));
+	else if (ctx->op == BPF_SOCK_OPS_STATE_CB && ctx->args[1] == PG_TCP_CLOSE)
+		pg_end_accepted(ctx, bpf_get_local_storage(&pg_headers, 0));
 	else if (ctx->op == BPF_SOCK_OPS_TCP_LISTEN_CB)
 		pg_mark_listener(ctx, bpf_get_local_storage(&pg_headers, 0));
 	return 1;
@@ -322,10 +327,20 @@ static __always_inline int pg_judge_sockaddr6(struct bpf_sock_addr *ctx, enum pg
  */
 static __always_inline void pg_forget_accepted(struct bpf_sock_addr *ctx)
 {
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
 	struct bpf_sock *sk = ctx->sk;
+	struct pg_accepted *place;
+	__u64 cookie;
 
-	if (sk && ctx->type == PG_SOCK_STREAM)
-		bpf_sk_storage_delete(&pg_marks, sk);
+	if (!sk || ctx->type != PG_SOCK_STREAM)
+		return;
+	bpf_sk_storage_delete(&pg_marks, sk);
+	if (!pg_may_be_accepted(header))
+		return;
+	cookie = bpf_get_socket_cookie(ctx);
+	place = pg_accepted_find(header->state, cookie);
+	if (place)
+		pg_accepted_free(place, cookie);
 }
 
 /*

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "accepted.bpf.h"
 #include "facts.h"
 #include "lasting.bpf.h"
 #include "maps.bpf.h"
@@ -70,9 +71,11 @@ static __always_inline __u32 pg_sent_ends(const struct pg_facts *facts)
 #define PG_SENT_LINK	0xffffffffULL
 #define PG_SENT_IN	(1ULL << 32) /* the packet comes in */
 /* From these bits on, of what is to be remembered: enum pg_reason, and the slot of the phase's
- * learned addresses. */
+ * learned addresses; of what is looked for, the state of an Environment that has accepted
+ * connections, or 0. */
 #define PG_SENT_REASON	40
 #define PG_SENT_LEARNED 48
+#define PG_SENT_STATE	48
 
 /* An IPv6 header with an IPv4 address has no record: it is judged by its form. */
 static __always_inline bool pg_sent_read_plain(struct __sk_buff *skb, __u32 network, bool in,
@@ -137,10 +140,16 @@ static __always_inline int pg_sent_read(struct pg_mark *mark, __u64 env_id, __u6
 	return difference ? PG_SENT_UNKNOWN : reason;
 }
 
+static __always_inline __u64 pg_sent_accepted(const struct pg_header *header)
+{
+	return pg_may_be_accepted(header) ? (__u64)header->state << PG_SENT_STATE : 0;
+}
+
 /*
  * The reason for which a packet of the same tuple was let out a while ago, in this generation and
  * epoch, or PG_SENT_UNKNOWN. Of one that comes in the tuple is that of its answer. What a socket
- * without a mark sends is no reply, so that for TCP one of the same addresses will do.
+ * without a mark or a place among accepted connections sends is no reply, so that for TCP one of
+ * the same addresses will do.
  */
 __noinline int pg_sent_find(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
 			    __u64 where)
@@ -156,6 +165,9 @@ __noinline int pg_sent_find(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __
 	if (!mark && where & PG_SENT_IN)
 		return PG_SENT_UNKNOWN;
 	if (!mark) {
+		if (where >> PG_SENT_STATE &&
+		    pg_accepted_find(where >> PG_SENT_STATE, bpf_get_socket_cookie(skb)))
+			return PG_SENT_UNKNOWN;
 		key.now = bpf_jiffies64();
 		if (!(where & PG_SENT_LINK))
 			return pg_recent_find(skb, 0, &key);

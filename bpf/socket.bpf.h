@@ -2,6 +2,7 @@
 /* Marks on sockets (abi/flow.h) and what a packet's own socket tells. */
 #pragma once
 
+#include "accepted.bpf.h"
 #include "facts.h"
 #include "link_table.bpf.h"
 #include "loopback.bpf.h"
@@ -39,7 +40,9 @@ static __always_inline bool pg_is_nd_type(__u8 type)
 }
 
 /* A reply on a connection that the other end opened. */
-static __always_inline bool pg_is_accepted(struct bpf_sock *sk, const struct pg_facts *facts,
+static __always_inline bool pg_is_accepted(struct __sk_buff *skb, struct bpf_sock *sk,
+					   const struct pg_header *header,
+					   const struct pg_facts *facts,
 					   const struct pg_packet *packet)
 {
 	const __u8 syn_ack = PG_TCP_SYN | PG_TCP_ACK;
@@ -47,19 +50,23 @@ static __always_inline bool pg_is_accepted(struct bpf_sock *sk, const struct pg_
 
 	if (sk->state == PG_TCP_LISTEN)
 		return (packet->tcp_flags & syn_ack) == syn_ack && !packet->tcp_payload;
+	if (pg_accepted_of(skb, header, facts))
+		return true;
 	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
 	return mark && mark->kind == PG_MARK_ACCEPTED && mark->remote_port == facts->remote_port &&
 	       pg_addr_equal(&mark->remote, &facts->remote);
 }
 
-static __always_inline void pg_read_tcp_socket(struct bpf_sock *sk, struct pg_facts *facts,
+static __always_inline void pg_read_tcp_socket(struct __sk_buff *skb, struct bpf_sock *sk,
+					       const struct pg_header *header,
+					       struct pg_facts *facts,
 					       const struct pg_packet *packet)
 {
 	if (facts->defect || facts->protocol != IPPROTO_TCP)
 		return;
 	if (packet->tcp_flags & PG_TCP_RST && !packet->tcp_payload)
 		facts->bits |= PG_FACT_RESET;
-	if (pg_is_accepted(sk, facts, packet))
+	if (pg_is_accepted(skb, sk, header, facts, packet))
 		facts->bits |= PG_FACT_ACCEPTED;
 	if (!(facts->bits & PG_FACT_SYN) && sk->state != PG_TCP_SYN_SENT &&
 	    sk->state != PG_TCP_CLOSE)
@@ -93,7 +100,7 @@ static __always_inline __u64 pg_socket_netns(struct bpf_sock *sk)
 /* Whether the packet goes to the other end that the socket has, or had last. */
 static __always_inline bool pg_is_peer(struct bpf_sock *sk, const struct pg_facts *facts)
 {
-	/* All loads before the branch, see pg_mark_accepted(). A socket for IPv6 has an IPv4 peer
+	/* All loads before the branch, see pg_note_accepted(). A socket for IPv6 has an IPv4 peer
 	 * in its mapped form, as the facts have it. */
 	__be32 dst4 = sk->dst_ip4;
 	struct pg_addr dst;
@@ -140,8 +147,8 @@ static __always_inline bool pg_is_mapped_peer(struct bpf_sock *sk, const struct 
 }
 
 /* Facts from the socket that sends the packet. */
-static __always_inline void pg_read_socket(struct __sk_buff *skb, struct pg_facts *facts,
-					   const struct pg_packet *packet)
+static __always_inline void pg_read_socket(struct __sk_buff *skb, const struct pg_header *header,
+					   struct pg_facts *facts, const struct pg_packet *packet)
 {
 	struct bpf_sock *sk = skb->sk;
 
@@ -153,7 +160,7 @@ static __always_inline void pg_read_socket(struct __sk_buff *skb, struct pg_fact
 	if (facts->protocol == IPPROTO_UDP || sk->type == PG_SOCK_RAW)
 		facts->netns = pg_socket_netns(sk);
 	if (sk->type == PG_SOCK_STREAM && sk->protocol == IPPROTO_TCP)
-		pg_read_tcp_socket(sk, facts, packet);
+		pg_read_tcp_socket(skb, sk, header, facts, packet);
 	else if (sk->type == PG_SOCK_RAW)
 		pg_read_raw_socket(sk, facts, packet);
 	else if (facts->protocol == IPPROTO_UDP && sk->protocol == IPPROTO_UDP &&
@@ -172,9 +179,11 @@ static __always_inline bool pg_is_stranded(struct __sk_buff *skb, const struct p
 	return sk && sk->type == PG_SOCK_STREAM && sk->state == PG_TCP_SYN_SENT;
 }
 
-static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx,
+static __always_inline void pg_note_accepted(struct bpf_sock_ops *ctx,
 					     const struct pg_header *header)
 {
+	const __u64 env_id = header->env_id;
+	struct pg_link_table *table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
 	struct pg_mark mark = {.kind = PG_MARK_ACCEPTED};
 	__be16 local_port = bpf_htons(ctx->local_port);
 	__u32 next = ctx->snd_nxt;
@@ -196,8 +205,77 @@ static __always_inline void pg_mark_accepted(struct bpf_sock_ops *ctx,
 		pg_addr_set_v4(&mark.remote, remote4);
 	/* remote_port is network order in the upper half of the 32 bits as the kernel has it. */
 	mark.remote_port = bpf_htons(bpf_ntohl(ctx->remote_port));
-	mark.confirmed = pg_link_confirms(header, &mark, local_port, next);
+	mark.confirmed = table && pg_link_confirms(table, header, &mark, local_port, next);
+	/* What the guard does not know of is marked for as long as the socket lives: it may send a
+	 * reset when it is closed already. */
+	if ((mark.confirmed || !table) &&
+	    pg_accepted_put(ctx, header->state | (mark.confirmed ? PG_ACCEPTED_CONFIRMED : 0),
+			    &mark.remote, mark.remote_port))
+		return;
 	bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+/* The connection's place becomes a mark of its socket. */
+static __always_inline void pg_mark_place(struct bpf_sock *sk, struct pg_accepted *place,
+					  __u64 cookie)
+{
+	struct pg_mark mark = {.kind = PG_MARK_ACCEPTED, .remote_port = place->remote_port};
+	struct pg_mark *stored;
+
+	mark.confirmed = place->owner & PG_ACCEPTED_CONFIRMED ? 1 : 0;
+	mark.remote = place->remote;
+	stored = bpf_sk_storage_get(&pg_marks, sk, &mark, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!stored)
+		return;
+	if (stored->kind != PG_MARK_ACCEPTED) { /* it had one already */
+		stored->remote = mark.remote;
+		stored->remote_port = mark.remote_port;
+		stored->confirmed = mark.confirmed;
+		stored->kind = mark.kind;
+	}
+	pg_accepted_free(place, cookie);
+}
+
+/* A socket is closed, and may be one with a place. */
+static __always_inline void pg_end_accepted(struct bpf_sock_ops *ctx,
+					    const struct pg_header *header)
+{
+	const __u64 cookie = bpf_get_socket_cookie(ctx), env_id = header->env_id;
+	struct pg_accepted *place = pg_accepted_find(header->state, cookie);
+	struct bpf_sock *sk = ctx->sk;
+
+	if (!place)
+		return;
+	/* There was no guard when it was accepted; see pg_note_accepted(). */
+	if (!(place->owner & PG_ACCEPTED_CONFIRMED) && sk &&
+	    bpf_map_lookup_elem(&pg_link_tables, &env_id))
+		pg_mark_place(sk, place, cookie);
+	else
+		pg_accepted_close(place, cookie);
+}
+
+/* A connection that goes on gets a mark, in which its last packet can be remembered: it costs as
+ * much as some of them. A global function as those of sent.bpf.h are. */
+__noinline int pg_mark_lasting(struct __sk_buff *skb, __u32 state)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct pg_accepted *place;
+	struct bpf_tcp_sock *tcp;
+	__u64 cookie;
+
+	if (!sk)
+		return 0;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk || sk->state != PG_TCP_ESTABLISHED)
+		return 0;
+	tcp = bpf_tcp_sock(sk);
+	if (!tcp || tcp->segs_out < PG_ACCEPTED_SEGMENTS)
+		return 0;
+	cookie = bpf_get_socket_cookie(skb);
+	place = pg_accepted_find(state, cookie);
+	if (place)
+		pg_mark_place(sk, place, cookie);
+	return 0;
 }
 
 static __always_inline void pg_mark_listener(struct bpf_sock_ops *ctx,

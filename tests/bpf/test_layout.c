@@ -82,6 +82,8 @@ static const struct layout layouts[] = {
 	 PG_ENVIRONMENT_MAX, "__u32", "pg_flow_count", 0, 0, 0},
 	{"pg_flow_bars", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(pg_flow_bar), PG_ENVIRONMENT_MAX,
 	 "__u64", "pg_flow_bar", 0, 0, 0},
+	{"pg_accepted", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_accepted),
+	 PG_ACCEPTED_MAX, "__u32", "pg_accepted", 0, 0, 0},
 	{"pg_marks", BPF_MAP_TYPE_SK_STORAGE, sizeof(int), sizeof(struct pg_mark), 0, "int",
 	 "pg_mark", 0, 0, 0},
 	{"pg_dns_sockets", BPF_MAP_TYPE_SK_STORAGE, sizeof(int), sizeof(struct pg_dns_socket), 0,
@@ -111,7 +113,7 @@ static const struct {
 	STRUCT(pg_member_address), STRUCT(pg_event_budget), STRUCT(pg_flow_count),
 	STRUCT(pg_link),	   STRUCT(pg_link_flow),    STRUCT(pg_link_peer),
 	STRUCT(pg_link_ack),	   STRUCT(pg_link_network), STRUCT(pg_link_stations),
-	STRUCT(pg_link_table),
+	STRUCT(pg_link_table),	   STRUCT(pg_accepted),
 #undef STRUCT
 };
 

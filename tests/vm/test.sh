@@ -33,7 +33,8 @@ fi
 # from strangers, guard what has no Environment and what leaves by a veth, report denials, end what is
 # executed with rights that are refused, and find what is attached again.
 for program in sockets_close bpf_dns bpf_dns_waits bpf_dns_recverr bpf_draining bpf_state \
-	bpf_pins bpf_members bpf_guard bpf_events bpf_host bpf_link bpf_exec bpf_attach; do
+	bpf_pins bpf_members bpf_guard bpf_events bpf_host bpf_link bpf_accepted bpf_exec\
+	bpf_attach; do
 	if "/$program"; then
 		ok "$program"
 	else

@@ -35,6 +35,16 @@ static bool is_inbound_flow(const struct pg_environment *environment,
 	       pg_flow_find(environment->host->kernel, &key) == PG_FLOW_INBOUND;
 }
 
+static bool is_accepted(const struct pg_environment *environment, const struct pg_socket *socket)
+{
+	if (socket->mark.kind == PG_MARK_ACCEPTED)
+		return socket->mark.remote_port == socket->remote.port &&
+		       !pg_addr_compare(&socket->mark.remote, &socket->remote.addr);
+	return socket->protocol == IPPROTO_TCP &&
+	       pg_accepted_has(environment->host->kernel, environment->state_index, socket->cookie,
+			       &socket->remote);
+}
+
 /* What is asked of the listener alone, also within the Environment; the listener has another port.
  */
 static bool passes_by_listener(const struct pg_environment *environment,
@@ -66,9 +76,7 @@ static bool is_forbidden(const struct closing *closing, const struct pg_socket *
 		return true;
 	if (pg_content_allows(environment, &socket->remote))
 		return false;
-	if (socket->mark.kind == PG_MARK_ACCEPTED &&
-	    socket->mark.remote_port == socket->remote.port &&
-	    !pg_addr_compare(&socket->mark.remote, &socket->remote.addr))
+	if (is_accepted(environment, socket))
 		return false;
 	if (is_inbound_flow(environment, socket))
 		return false;

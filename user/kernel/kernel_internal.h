@@ -120,6 +120,11 @@ uint32_t pg_link_new_handle(const char *pins);
 int pg_flow_counts_map(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;
 void pg_flow_counts_unmap(struct pg_kernel *kernel);
 
+/* accepted.c: of states that are in use by nobody. */
+void pg_accepted_sweep(struct pg_kernel *kernel);
+/* Of a state whose Environment has ended, or that is about to be used: its hooks are off. */
+void pg_accepted_forget(struct pg_kernel *kernel, uint32_t state);
+
 /* own.c: of pinned maps, before anything else is done with pg_own. */
 int pg_own_read(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHECK;
 /* ff02::1:ffXX:XXXX, RFC 4291, 2.7.1; none for IPv4. */

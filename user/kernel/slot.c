@@ -105,6 +105,7 @@ size_t pg_kernel_sweep(struct pg_kernel *kernel)
 {
 	size_t swept = pg_states_sweep(kernel);
 
+	pg_accepted_sweep(kernel);
 	for (uint32_t slot = 1; slot < PG_SLOT_MAX; slot++) {
 		const struct pg_slot_use use = pg_slot_use_read(kernel, slot);
 

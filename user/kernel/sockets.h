@@ -20,6 +20,7 @@ struct pg_socket {
 	uint8_t state;			  /* TCP_ESTABLISHED ... of netinet/tcp.h */
 	struct pg_endpoint local, remote; /* IPv4-mapped addresses are IPv4 here */
 	uint64_t cgroup_id;
+	uint64_t cookie;
 	struct pg_mark mark; /* kind PG_MARK_NONE if the socket has none */
 	/*
 	 * The peer's end is a socket in the same network namespace; if that is not connected

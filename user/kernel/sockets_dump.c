@@ -125,6 +125,8 @@ static int add_own(struct dump *dump, const struct inet_diag_msg *info,
 				.local = {.addr = peer->local, .port = peer->local_port},
 				.remote = {.addr = peer->remote, .port = peer->remote_port},
 				.cgroup_id = peer->cgroup_id,
+				.cookie = (uint64_t)info->id.idiag_cookie[1] << 32 |
+					  info->id.idiag_cookie[0],
 				.mark = read_mark(attrs->storages),
 			},
 		.id = info->id,

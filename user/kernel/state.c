@@ -65,6 +65,7 @@ int pg_state_take(struct pg_kernel *kernel, uint32_t *ret_index, struct pg_error
 	if (!index)
 		return pg_fail(err, -ENOSPC, "there are %d Environments already",
 			       PG_ENVIRONMENT_MAX - 1);
+	pg_accepted_forget(kernel, index);
 	error = write_word(kernel, index, 0);
 	if (error) {
 		pg_slot_release(&kernel->state_slots, index);
@@ -91,6 +92,7 @@ void pg_state_release(struct pg_kernel *kernel, uint32_t index)
 	if (!index)
 		return;
 	write_word(kernel, index, 0);
+	pg_accepted_forget(kernel, index);
 	pg_slot_retire(&kernel->state_slots, index);
 }
 

@@ -60,8 +60,11 @@ PG_ASSERT_SIZE(struct pg_flow, 16);
 struct pg_flow_count {
 	__u64 live;
 	__u64 hints; /* of them of kind PG_FLOW_HINT; of all together it is not kept */
+	/* TCP connections in pg_accepted, bounded in the same way, by PG_ACCEPTED_MAX. */
+	__u64 accepted;
+	__u64 has_accepted; /* there has been one since the Environment has the state */
 };
-PG_ASSERT_SIZE(struct pg_flow_count, 16);
+PG_ASSERT_SIZE(struct pg_flow_count, 32);
 
 /* Index 0 is no Environment's. */
 #define PG_FLOW_ALL 0
@@ -76,10 +79,40 @@ PG_ASSERT_SIZE(struct pg_flow_count, 16);
  */
 typedef __u64 pg_flow_bar;
 
+/*
+ * An element of pg_accepted: a TCP connection that was accepted, by the cookie of its socket, which
+ * the kernel gives to no second one. It is in one of few places, whose indexes are those of
+ * pg_accepted_index(). The hooks put it there when the connection is established, and take it out
+ * when its socket connects; when it is closed they leave it there for what it has sent last, to be
+ * replaced. User space takes out what an Environment has left behind that has ended.
+ */
+struct pg_accepted {
+	__u64 cookie; /* 0: the place is free */
+	struct pg_addr remote;
+	__be16 remote_port;
+	__u16 owner;		   /* PG_ACCEPTED_*: index of the Environment's state */
+	struct bpf_spin_lock lock; /* of writers */
+};
+PG_ASSERT_SIZE(struct pg_accepted, 32);
+
+#define PG_ACCEPTED_STATE     0x0fff
+#define PG_ACCEPTED_CONFIRMED 0x8000 /* as pg_mark.confirmed */
+#define PG_ACCEPTED_CLOSED    0x4000 /* the place is free, too */
+_Static_assert(PG_ENVIRONMENT_MAX <= PG_ACCEPTED_STATE + 1, "index of a state");
+
+/* Cookies are given out one after the other, so who was in a place before has been for long. */
+#define PG_ACCEPTED_WAYS 4
+
+static inline __u32 pg_accepted_index(__u64 cookie, __u32 way)
+{
+	return ((__u32)cookie + way * (PG_ACCEPTED_MAX / PG_ACCEPTED_WAYS)) & (PG_ACCEPTED_MAX - 1);
+}
+
 /* Value of the socket storage. A mark lives as long as its socket. */
 enum pg_mark_kind {
 	PG_MARK_NONE = 0,
-	PG_MARK_ACCEPTED = 1, /* accepted from .remote; a connect() deletes the mark */
+	PG_MARK_ACCEPTED = 1, /* accepted from .remote, without a place in pg_accepted; a connect()
+			       * deletes the mark */
 	PG_MARK_LISTENER = 2, /* listens for .owner */
 	PG_MARK_RAW = 3,      /* a raw socket that an application made */
 	PG_MARK_DATAGRAM = 4, /* a UDP socket */

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections that a server inside has accepted go on, with a guard at the veth: over a switch to a
+phase that allows nothing, and over the death of the agent."""
+
+import socket
+import subprocess
+
+import cgroups
+from dnslab import PYTHON
+from harness import main
+from keeper import isolate
+from lab import A4, D4
+from linklab import LinkTest
+from phasegate import NO_NETWORK, allowlist, policy
+
+PORT = 8000
+TEXT = policy(setup=allowlist(A4), run=NO_NETWORK, verifier=NO_NETWORK)
+SERVER = f"""
+import socket, socketserver
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        for line in self.rfile:
+            self.wfile.write(line)
+class Server(socketserver.ThreadingTCPServer):
+    address_family = socket.AF_INET6
+    allow_reuse_address = daemon_threads = True
+with Server(("::", {PORT}), Echo) as server:
+    print("listens", flush=True)
+    server.serve_forever()
+"""
+MANY = 30  # segments, after which a connection is kept in another way
+
+
+class Accepted(LinkTest):
+    def serve(self, container):
+        """An echo server inside, of IPv4 and IPv6."""
+        process = subprocess.Popen(
+            ["nsenter", f"--net=/proc/{container.pid}/ns/net", "sh", "-c",
+             'echo $$ >"$0" && exec "$@"', f"{cgroups.path_of(container.cgroup)}/cgroup.procs",
+             PYTHON, "-c", SERVER], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), "listens\n")
+
+    def connect(self, address):
+        stream = self.lab.server.call(lambda: socket.create_connection((address, PORT), 30))
+        self.addCleanup(stream.close)
+        return stream
+
+    def exchange(self, stream):
+        stream.sendall(b"line\n")
+        self.assertEqual(stream.recv(100), b"line\n")
+
+    def open(self, container):
+        """One that has sent little and one that has sent a lot, of each family."""
+        streams = [self.connect(address) for _ in range(2)
+                   for address in (container.address4, container.address6)]
+        for number, stream in enumerate(streams):
+            for _ in range(MANY if number < 2 else 1):
+                self.exchange(stream)
+        return streams
+
+    def check(self, container, streams):
+        for stream in streams:
+            self.exchange(stream)
+        for stream in self.open(container):
+            stream.close()
+
+    def begin(self):
+        container, keeper = self.container(), self.keeper()
+        self.create(keeper, container.cgroup, text=TEXT, options="a")
+        self.assert_link(keeper, "v1")
+        self.serve(container)
+        return container, keeper, self.open(container)
+
+    def test_a_switch(self):
+        container, keeper, streams = self.begin()
+        keeper("switch", "run")
+        self.check(container, streams)
+        keeper("switch", "verifier")
+        self.check(container, streams)
+        self.assert_guarded(container)
+        self.assert_silent(D4)
+
+    def test_another_agent(self):
+        container, keeper, streams = self.begin()
+        keeper.kill()
+        self.check(container, streams)
+        keeper = self.keeper()
+        keeper("adopt", self.name)
+        self.check(container, streams)
+        keeper("switch", "run")
+        self.check(container, streams)
+        self.assert_guarded(container)
+
+
+if __name__ == "__main__":
+    isolate()
+    main()

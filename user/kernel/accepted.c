@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Accepted connections that have a place in pg_accepted (abi/flow.h): what user space reads of
+ * them, and takes out when their Environment has ended. */
+#include "kernel_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <bpf/bpf.h>
+
+#include "base/cleanup.h"
+#include "net/addr.h"
+
+/* Places that are read at once. */
+#define BATCH 1024
+
+static int places_fd(const struct pg_kernel *kernel)
+{
+	return bpf_map__fd(kernel->skeleton->maps.pg_accepted);
+}
+
+static uint32_t state_of(const struct pg_accepted *place)
+{
+	return place->cookie ? place->owner & PG_ACCEPTED_STATE : PG_FLOW_ALL;
+}
+
+bool pg_accepted_has(const struct pg_kernel *kernel, uint32_t state, uint64_t cookie,
+		     const struct pg_endpoint *remote)
+{
+	for (uint32_t way = 0; way < PG_ACCEPTED_WAYS; way++) {
+		const uint32_t index = pg_accepted_index(cookie, way);
+		struct pg_accepted place;
+
+		if (!bpf_map_lookup_elem_flags(places_fd(kernel), &index, &place, BPF_F_LOCK) &&
+		    place.cookie == cookie && state_of(&place) == state)
+			return place.remote_port == remote->port &&
+			       !pg_addr_compare(&place.remote, &remote->addr);
+	}
+	return false;
+}
+
+uint64_t pg_accepted_count(const struct pg_kernel *kernel, uint32_t state)
+{
+	return state < PG_ENVIRONMENT_MAX
+		       ? __atomic_load_n(&kernel->flow_counts[state].accepted, __ATOMIC_RELAXED)
+		       : 0;
+}
+
+static bool has_accepted(const struct pg_kernel *kernel, uint32_t state)
+{
+	return __atomic_load_n(&kernel->flow_counts[state].has_accepted, __ATOMIC_RELAXED);
+}
+
+/* Of some places. Nobody else puts anything of the state's there: the hooks are off. */
+static int forget_some(struct pg_kernel *kernel, uint32_t state, const uint32_t *index,
+		       const struct pg_accepted *places, uint32_t count)
+{
+	const struct pg_accepted none = {};
+
+	for (uint32_t i = 0; i < count; i++)
+		if (state_of(&places[i]) == state &&
+		    bpf_map_update_elem(places_fd(kernel), &index[i], &none, BPF_F_LOCK))
+			return -errno;
+	return 0;
+}
+
+static int forget_all(struct pg_kernel *kernel, uint32_t state)
+{
+	LIBBPF_OPTS(bpf_map_batch_opts, options, .elem_flags = BPF_F_LOCK);
+	pg_autofree struct pg_accepted *places = calloc(BATCH, sizeof(*places));
+	pg_autofree uint32_t *index = calloc(BATCH, sizeof(*index));
+	uint32_t *from = NULL, next;
+	int error = places && index ? 0 : -ENOMEM;
+
+	for (uint32_t seen = 0; !error && seen < PG_ACCEPTED_MAX; from = &next) {
+		uint32_t count = BATCH;
+
+		if (bpf_map_lookup_batch(places_fd(kernel), from, &next, index, places, &count,
+					 &options) &&
+		    errno != ENOENT) /* that was the end */
+			return -errno;
+		if (!count)
+			break;
+		seen += count;
+		error = forget_some(kernel, state, index, places, count);
+	}
+	return error;
+}
+
+void pg_accepted_forget(struct pg_kernel *kernel, uint32_t state)
+{
+	const uint64_t count = pg_accepted_count(kernel, state);
+
+	/* What could not be taken out is looked for by the hooks, as it is while in use: a socket
+	 * that connects leaves its place. */
+	if (!has_accepted(kernel, state) || forget_all(kernel, state))
+		return;
+	__atomic_store_n(&kernel->flow_counts[state].has_accepted, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&kernel->flow_counts[state].accepted, 0, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&kernel->flow_counts[PG_FLOW_ALL].accepted, count, __ATOMIC_RELAXED);
+}
+
+void pg_accepted_sweep(struct pg_kernel *kernel)
+{
+	__u64 before, all = 0;
+
+	for (uint32_t i = 1; i < PG_ENVIRONMENT_MAX; i++)
+		if (!pg_slot_is_used(&kernel->state_slots, i))
+			pg_accepted_forget(kernel, i);
+	before = pg_accepted_count(kernel, PG_FLOW_ALL);
+	for (uint32_t i = 1; i < PG_ENVIRONMENT_MAX; i++)
+		all += pg_accepted_count(kernel, i);
+	/* If one is accepted meanwhile, it stays as it is until the next time. */
+	if (before != all)
+		__atomic_compare_exchange_n(&kernel->flow_counts[PG_FLOW_ALL].accepted, &before,
+					    all, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
