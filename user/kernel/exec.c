@@ -53,7 +53,7 @@ static int read_namespace(const char *path, uint32_t *ret_number, struct pg_erro
 static int open_program(struct exec_bpf **ret_skeleton, struct pg_error *err)
 {
 	struct exec_bpf *skeleton = exec_bpf__open();
-	uint32_t pids, net;
+	uint32_t pids = 0, net = 0;
 	int error;
 
 	if (!skeleton)
