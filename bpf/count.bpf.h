@@ -6,9 +6,6 @@
 #include "maps.bpf.h"
 #include "view.bpf.h"
 
-/* Of an enum without a name in the kernel, BPF_RB_AVAIL_DATA. */
-#define PG_RB_AVAIL_DATA 0
-
 static __always_inline enum pg_verdict pg_count(struct pg_counters *counters, enum pg_count what,
 						enum pg_reason reason)
 {
@@ -70,7 +67,7 @@ static __always_inline bool pg_may_report_denied(const struct pg_header *header,
 	__u64 second = now / 1000000000;
 
 	budget = bpf_map_lookup_elem(&pg_event_budgets, &index);
-	if (!budget || bpf_ringbuf_query(&pg_events, PG_RB_AVAIL_DATA) > PG_EVENT_RING_BYTES / 2)
+	if (!budget || pg_events_are_half_full())
 		return false;
 	if (budget->second < second) {
 		budget->second = second;

@@ -41,9 +41,9 @@ static __always_inline __u64 pg_cgroup_at(struct task_struct *task, int level)
 }
 
 /* The member that the task is in. */
-static __always_inline const struct pg_member *pg_find_member(struct task_struct *task, __u64 *id)
+static __always_inline struct pg_member *pg_find_member(struct task_struct *task, __u64 *id)
 {
-	const struct pg_member *member;
+	struct pg_member *member;
 
 #pragma unroll
 	for (int level = 1; level <= PG_MEMBER_LEVEL_MAX; level++) {
@@ -88,18 +88,40 @@ static __always_inline bool pg_is_of_host(struct task_struct *task, struct pid_n
 	       own->ipc_ns == host->ipc_ns && own->cgroup_ns == host->cgroup_ns;
 }
 
-static __always_inline void pg_tell(struct task_struct *task, const struct pg_member *member,
+/* CPUs that ask at once may report one more each. */
+static __always_inline bool pg_may_report_exec(struct pg_member *member, __u64 now)
+{
+	const __u32 second = now / 1000000000;
+
+	if (pg_events_are_half_full())
+		return false;
+	if (member->exec_second != second) {
+		member->exec_second = second;
+		member->exec_reported = 0;
+	}
+	if (member->exec_reported >= PG_EVENT_EXEC_PER_S)
+		return false;
+	__sync_fetch_and_add(&member->exec_reported, 1);
+	return true;
+}
+
+static __always_inline void pg_tell(struct task_struct *task, struct pg_member *member,
 				    __u64 member_id, __u64 rights, long error)
 {
-	struct pg_event_exec *exec = bpf_ringbuf_reserve(&pg_events, sizeof(*exec), 0);
+	const __u64 now = bpf_ktime_get_boot_ns();
+	struct pg_event_exec *exec = NULL;
 
-	if (!exec)
+	if (pg_may_report_exec(member, now))
+		exec = bpf_ringbuf_reserve(&pg_events, sizeof(*exec), 0);
+	if (!exec) {
+		__sync_fetch_and_add(&member->exec_suppressed, 1);
 		return;
+	}
 	__builtin_memset(exec, 0, sizeof(*exec));
 	exec->event.kind = PG_EVENT_EXEC;
 	exec->event.env_id = member->env_id;
 	exec->event.cgroup_id = member_id;
-	exec->event.time = bpf_ktime_get_boot_ns();
+	exec->event.time = now;
 	exec->rights = rights;
 	exec->pid = task->tgid;
 	exec->error = (__s32)error;
@@ -123,7 +145,7 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(pg_exec, struct task_struct *task)
 {
 	const struct cred *cred = task->cred;
-	const struct pg_member *member;
+	struct pg_member *member;
 	struct pid_namespace *pids;
 	__u64 member_id, rights;
 

@@ -31,3 +31,12 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, PG_EVENT_RING_BYTES);
 } pg_events SEC(".maps");
+
+/* Of an enum without a name in the kernel, BPF_RB_AVAIL_DATA. */
+#define PG_RB_AVAIL_DATA 0
+
+/* The rest is for what DNS waits for. */
+static __always_inline bool pg_events_are_half_full(void)
+{
+	return bpf_ringbuf_query(&pg_events, PG_RB_AVAIL_DATA) > PG_EVENT_RING_BYTES / 2;
+}

@@ -30,6 +30,9 @@
 #define RAW   PG_EXEC_CAPABILITY(CAP_NET_RAW)
 #define ALL   UINT64_MAX
 
+/* More than any machine does in a second. */
+#define FLOOD_MAX 100000
+
 /* As a container has them. */
 #define OWN	 (CLONE_NEWUTS | CLONE_NEWNET)
 #define OWN_PIDS (OWN | CLONE_NEWPID)
@@ -194,6 +197,34 @@ static void try_all(struct bench *bench)
 	check_group(&bench->check, "what is refused is ended, and nothing else");
 }
 
+/* Beyond its budget it is ended and counted, whatever user space says of the member meanwhile. */
+static void flood(struct bench *bench)
+{
+	const struct attempt fast = {"a flood", RAWIO, RAWIO, CLONE_NEWUTS, false, true, RAWIO};
+	struct check *check = &bench->check;
+	struct pg_error err = {};
+	uint64_t suppressed = 0;
+	size_t count = 0;
+
+	refuse(bench, fast.refused);
+	bench->seen_count = 0;
+	for (; count < FLOOD_MAX && !suppressed; count++) {
+		if (!CHECK(check, run(bench, bench->below, &fast) == 128 + SIGKILL, "%zu", count))
+			break;
+		suppressed = pg_member_suppressed(bench->kernel, bench->place.id);
+	}
+	refuse(bench, fast.refused);
+	CHECK(check, !pg_events_process(bench->kernel, &err), "%s", err.text);
+	CHECK(check,
+	      suppressed && suppressed == pg_member_suppressed(bench->kernel, bench->place.id) &&
+		      bench->seen_count >= PG_EVENT_EXEC_PER_S &&
+		      bench->seen_count + suppressed == count,
+	      "%zu were executed, %zu reported, %llu suppressed", count, bench->seen_count,
+	      (unsigned long long)suppressed);
+	pg_members_forget(bench->kernel, bench->place.id);
+	check_group(check, "what is reported is bounded");
+}
+
 static void outlive(struct bench *bench)
 {
 	struct attempt refused = attempts[1], free = attempts[1];
@@ -285,6 +316,7 @@ int main(void)
 		return EXIT_FAILURE;
 	if (prepare(&bench)) {
 		try_all(&bench);
+		flood(&bench);
 		outlive(&bench);
 	}
 	pg_exec_watch_free(bench.watch);

@@ -11,6 +11,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
+#include <phasegate/abi/begun.h>
 #include <phasegate/abi/counter.h>
 #include <phasegate/abi/dns.h>
 #include <phasegate/abi/event.h>
@@ -46,6 +47,8 @@ static const struct layout layouts[] = {
 	 "__u32", "pg_slot_use", 0, 0, 0},
 	{"pg_members", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_member),
 	 PG_MEMBERS_TOTAL_MAX, "__u64", "pg_member", 0, 0, 0},
+	{"pg_begun", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_begun), PG_BEGUN_MAX,
+	 "__u64", "pg_begun", 0, 0, 0},
 	{"pg_member_addresses", BPF_MAP_TYPE_HASH, sizeof(struct pg_member_address), sizeof(__u8),
 	 PG_MEMBERS_TOTAL_MAX, "pg_member_address", "__u8", 0, 0, 0},
 	{"pg_host_addresses", BPF_MAP_TYPE_HASH, sizeof(struct pg_addr), sizeof(__u8),
@@ -113,7 +116,8 @@ static const struct {
 	STRUCT(pg_member_address), STRUCT(pg_event_budget), STRUCT(pg_flow_count),
 	STRUCT(pg_link),	   STRUCT(pg_link_flow),    STRUCT(pg_link_peer),
 	STRUCT(pg_link_ack),	   STRUCT(pg_link_network), STRUCT(pg_link_stations),
-	STRUCT(pg_link_table),	   STRUCT(pg_accepted),
+	STRUCT(pg_link_table),	   STRUCT(pg_accepted),	    STRUCT(pg_begun),
+	STRUCT(pg_begun_device),
 #undef STRUCT
 };
 

@@ -188,6 +188,7 @@ int pg_environment_counters(const struct pg_environment *environment,
 		if (error)
 			return error;
 		add_counters(&sum, &counters);
+		sum.events_suppressed += pg_member_suppressed(environment->host->kernel, place->id);
 	}
 	*ret_counters = sum;
 	return 0;

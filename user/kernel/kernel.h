@@ -108,6 +108,8 @@ int pg_member_add(struct pg_kernel *kernel, uint64_t cgroup_id, const struct pg_
  * executed in it; one that is too deep is left out. */
 int pg_member_add_alone(struct pg_kernel *kernel, uint64_t cgroup_id, struct pg_member *member,
 			struct pg_error *err) PG_MUST_CHECK;
+/* How many executions with refused rights were not reported, beyond PG_EVENT_EXEC_PER_S. */
+uint64_t pg_member_suppressed(struct pg_kernel *kernel, uint64_t cgroup_id);
 /* Its cgroup is gone. Of all members of an Environment: pg_members_forget(). */
 void pg_member_remove(struct pg_kernel *kernel, uint64_t cgroup_id);
 /*

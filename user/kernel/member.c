@@ -17,10 +17,17 @@ static int members_fd(const struct pg_kernel *kernel)
 	return bpf_map__fd(kernel->skeleton->maps.pg_members);
 }
 
+/* What has been counted there stays. */
 static int put(struct pg_kernel *kernel, uint64_t cgroup_id, const struct pg_member *member,
 	       struct pg_error *err)
 {
-	if (bpf_map_update_elem(members_fd(kernel), &cgroup_id, member, BPF_ANY))
+	struct pg_member before = {}, now = *member;
+
+	(void)!bpf_map_lookup_elem(members_fd(kernel), &cgroup_id, &before);
+	now.exec_second = before.exec_second;
+	now.exec_reported = before.exec_reported;
+	now.exec_suppressed = before.exec_suppressed;
+	if (bpf_map_update_elem(members_fd(kernel), &cgroup_id, &now, BPF_ANY))
 		return pg_fail_errno(err, -errno, "recording cgroup %" PRIu64 " as a member",
 				     cgroup_id);
 	return 0;
@@ -47,6 +54,15 @@ int pg_member_add_alone(struct pg_kernel *kernel, uint64_t cgroup_id, struct pg_
 {
 	member->alone = cgroup_id == member->env_id;
 	return has_level(member) ? put(kernel, cgroup_id, member, err) : 0;
+}
+
+uint64_t pg_member_suppressed(struct pg_kernel *kernel, uint64_t cgroup_id)
+{
+	struct pg_member member;
+
+	return bpf_map_lookup_elem(members_fd(kernel), &cgroup_id, &member)
+		       ? 0
+		       : member.exec_suppressed;
 }
 
 void pg_member_remove(struct pg_kernel *kernel, uint64_t cgroup_id)

@@ -28,6 +28,7 @@ struct pg_counters {
 	__u64 reason[PG_REASON_COUNT];	  /* all of them together */
 	__u64 events_lost;		  /* events that did not fit into the ring */
 	__u64 flows_refused;		  /* UDP flows that did not fit into the table */
-	__u64 events_suppressed;	  /* denials beyond PG_EVENT_DENIED_PER_S */
+	/* Denials beyond PG_EVENT_DENIED_PER_S; user space adds executions beyond theirs. */
+	__u64 events_suppressed;
 };
 PG_ASSERT_SIZE(struct pg_counters, 8 * (2 * 5 + PG_REASON_COUNT + 3));

@@ -22,7 +22,8 @@ enum pg_event_kind {
 	/* A packet to another device than lo was denied for its source, .local: an address that
 	 * user space may not know of yet. At most PG_EVENT_SOURCE_PER_S. */
 	PG_EVENT_UNKNOWN_SOURCE = 5,
-	/* A program was executed with rights that are refused (struct pg_event_exec). */
+	/* A program was executed with rights that are refused (struct pg_event_exec); no more than
+	 * PG_EVENT_EXEC_PER_S. */
 	PG_EVENT_EXEC = 6,
 	/* The namespace .netns is in pg_begun (begun.h) now. */
 	PG_EVENT_BEGUN = 7,

@@ -52,6 +52,8 @@
  * need the rest.
  */
 #define PG_EVENT_DENIED_PER_S 1000
+/* Executions that are ended, of one member; as denials. */
+#define PG_EVENT_EXEC_PER_S   100
 /* Sources that are asked about in a second, of one Environment; the others are counted only. */
 #define PG_EVENT_SOURCE_PER_S 10
 

@@ -18,8 +18,11 @@ struct pg_member {
 	 * anew: then that of the first is the Environment's. */
 	__u32 alone;
 	__u64 refused; /* PG_EXEC_*: what is executed with one of these is ended */
+	/* Of these, what was reported in a second of CLOCK_BOOTTIME, and how many were not. */
+	__u32 exec_second, exec_reported;
+	__u64 exec_suppressed;
 };
-PG_ASSERT_SIZE(struct pg_member, 24);
+PG_ASSERT_SIZE(struct pg_member, 40);
 
 /*
  * Key of pg_member_addresses: an address that another member has in a network namespace of its own,
