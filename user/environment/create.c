@@ -325,7 +325,8 @@ int pg_environment_create(struct pg_host *host, const struct pg_environment_opti
 					      : PG_INTENT_RELEASE;
 		if (pg_environment_undo(environment, &undo_err))
 			pg_error_prefix(err, "%s; and before that", undo_err.text);
-		pg_environment_free(environment);
+		if (!undo_err.number || !pg_ending_take(environment))
+			pg_environment_free(environment);
 		return error;
 	}
 	LIST_INSERT_HEAD(&host->environments, environment, link);

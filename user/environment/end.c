@@ -19,9 +19,12 @@
 #include <errno.h>
 
 #include "dns.h"
-#include "kernel/link.h"
 #include "kernel/begun.h"
+#include "kernel/link.h"
 #include "steps.h"
+
+/* What failed before is not worth a long wait. */
+#define AGAIN_MS 100
 
 /* What is left open even so is closed by the headers, each on its own. */
 static int close_state(struct pg_environment *environment, struct pg_error *err)
@@ -51,13 +54,19 @@ static int close_place(struct pg_environment *environment, struct pg_place *plac
 	return pg_place_is_gone(place) ? 0 : error;
 }
 
+static unsigned int patience_ms(const struct pg_environment *environment, unsigned int first)
+{
+	return environment->ending ? AGAIN_MS : first;
+}
+
 static int kill_place(struct pg_place *place, struct pg_error *err)
 {
 	int error;
 
 	if (pg_place_is_gone(place))
 		return 0;
-	error = pg_cgroup_kill(place->fd, PG_CGROUP_KILL_MS, NULL, err);
+	error = pg_cgroup_kill(place->fd, patience_ms(place->environment, PG_CGROUP_KILL_MS), NULL,
+			       err);
 	return pg_place_is_gone(place) ? 0 : error;
 }
 
@@ -114,7 +123,8 @@ static int undo(struct pg_environment *environment, int *records_fd, struct pg_e
 	if (kill)
 		error = close_and_kill(environment, err);
 	if (!error && *records_fd < 0)
-		error = pg_records_lock(-1, records_fd, err);
+		error = pg_records_lock_within(patience_ms(environment, PG_RECORDS_LOCK_MS), -1,
+					       records_fd, err);
 	if (error)
 		return error;
 	error = pg_links_end(environment, err);
@@ -185,7 +195,7 @@ int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy h
 	environment->intent = how == PG_DESTROY_RELEASE ? PG_INTENT_RELEASE : PG_INTENT_KILL;
 	error = undo(environment, &records_fd, err);
 	/* What failed for want of memory has not, most often, the next time; each step may be done
-	 * twice. After that it is for the next start. */
+	 * twice. After that it is tried later (ending.c), or at the next start. */
 	if (error && error != -EBUSY && error != -EAGAIN)
 		error = undo(environment, &records_fd, err);
 	/* To the caller these mean that nothing has changed. */
@@ -194,7 +204,8 @@ int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy h
 	if (error)
 		pg_error_prefix(err, "ending the Environment %s", environment->record.name);
 	LIST_REMOVE(environment, link);
-	pg_environment_free(environment);
+	if (!error || !pg_ending_take(environment))
+		pg_environment_free(environment);
 	return error;
 }
 

@@ -224,6 +224,8 @@ static int start_sources(struct pg_host *host, struct pg_error *err)
 		error = pg_host_add_timer(host, &host->aging, &host->aging_fd, err);
 	if (!error)
 		error = pg_tidying_start(host, err);
+	if (!error)
+		error = pg_ending_start(host, err);
 	return error ? error : pg_timer_set(host->aging_fd, period, period, err);
 }
 
@@ -333,6 +335,7 @@ static int take_options(struct pg_host *host, const struct pg_host_options *opti
 			struct pg_error *err)
 {
 	LIST_INIT(&host->environments);
+	LIST_INIT(&host->ending);
 	LIST_INIT(&host->kept);
 	host->warning = options->warning;
 	host->denied = options->denied;
@@ -346,7 +349,7 @@ static int take_options(struct pg_host *host, const struct pg_host_options *opti
 	host->interrupt_fd = options->interrupt_fd;
 	host->names_wait_ms = options->names_wait_ms ? options->names_wait_ms : PG_RESOLVER_LOAD_MS;
 	host->cgroup_mount_fd = host->epoll_fd = host->aging_fd = host->closing_fd = -1;
-	host->tidying_fd = -1;
+	host->tidying_fd = host->ending_fd = -1;
 	host->pins_fd = -1;
 	host->parent = strdup(options->parent ? options->parent : PG_CGROUP_PARENT);
 	host->pins = options->pins ? strdup(options->pins) : NULL;
@@ -413,6 +416,7 @@ void pg_host_free(struct pg_host *host)
 {
 	if (!host)
 		return;
+	pg_ending_leave(host);
 	pg_links_free(host->links);
 	pg_homes_free(host);
 	pg_addresses_free(host->addresses);
@@ -426,6 +430,7 @@ void pg_host_free(struct pg_host *host)
 	pg_close_fd(&host->aging_fd);
 	pg_close_fd(&host->closing_fd);
 	pg_close_fd(&host->tidying_fd);
+	pg_close_fd(&host->ending_fd);
 	pg_close_fd(&host->epoll_fd);
 	pg_close_fd(&host->cgroup_mount_fd);
 	pg_close_fd(&host->pins_fd);

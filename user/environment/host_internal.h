@@ -75,6 +75,11 @@ struct pg_host {
 	struct pg_source **turn;
 	size_t turn_count;
 	struct pg_environment_list environments;
+	/* ending.c: those whose end has failed */
+	struct pg_environment_list ending;
+	int ending_fd; /* a timer; -1: none is tried again */
+	struct pg_source ending_source;
+	uint64_t ending_pause;
 	pg_warning warning;
 	pg_denied denied;
 	pg_refused refused;
@@ -197,6 +202,7 @@ struct pg_environment {
 	bool stranded;		 /* a closing pass is due */
 	uint64_t held;		 /* places that are frozen for a moment, a bit each */
 	struct pg_before before; /* it was made */
+	bool ending; /* its end has failed: it is tried again, without waiting for long */
 	struct pg_environment_cost cost;
 	uint64_t flows_refused;		    /* of these the host was told */
 	struct pg_connections *connections; /* NULL: none were looked for */
@@ -352,6 +358,13 @@ int pg_environment_save(struct pg_environment *environment, struct pg_error *err
 /* end.c: ends whatever exists of the Environment, in the way of environment->intent; the record
  * goes last. */
 int pg_environment_undo(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+
+/* ending.c: takes over one whose end has failed, to try again; false: there is nothing to be tried,
+ * or it is for the next start. */
+bool pg_ending_take(struct pg_environment *environment);
+int pg_ending_start(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
+/* Leaves them to the next start. */
+void pg_ending_leave(struct pg_host *host);
 
 /*
  * Clears the kernel's tables of the Environment, but for headers and sets: while its record still
