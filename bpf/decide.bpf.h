@@ -48,12 +48,14 @@ static __always_inline bool pg_hides_destination(const struct pg_facts *facts)
 	return facts->defect;
 }
 
-/* The operator's ceiling; a destination that is hidden is beyond it. */
+/* The operator's ceiling. What hides its destination is not let out by any phase where there is
+ * one.
+ */
 static __always_inline enum pg_reason pg_decide_ceiling(const struct pg_header *header,
 							const struct pg_facts *facts)
 {
 	if (pg_hides_destination(facts))
-		return PG_REASON_OPERATOR;
+		return PG_REASON_NOT_ALLOWED;
 	switch (pg_set_lookup(header->ceiling, header->ceiling_tables, &facts->remote)) {
 	case PG_SET_MISSING:
 		return PG_REASON_UNREADABLE;
@@ -153,6 +155,17 @@ static __always_inline bool pg_state_readable(const struct pg_header *header,
 	return false; /* a mode that is in no list is memory that nobody wrote */
 }
 
+/* Whether public lets it out: not what might be for a destination or, on lo, for a socket that no
+ * phase opens. */
+static __always_inline bool pg_is_for_anybody(const struct pg_header *header,
+					      const struct pg_facts *facts)
+{
+	if (!facts->defect)
+		return true;
+	return !(facts->bits & PG_FACT_TO_LO) &&
+	       !(header->ceiling_tables && pg_hides_destination(facts));
+}
+
 static __always_inline enum pg_reason pg_decide(const struct pg_view *view,
 						const struct pg_facts *facts)
 {
@@ -179,8 +192,7 @@ static __always_inline enum pg_reason pg_decide(const struct pg_view *view,
 	if (slot->flags & PG_PHASE_DNS_REDIRECT && pg_is_dns(facts) &&
 	    !(facts->bits & PG_FACTS_REPLY))
 		return PG_REASON_DNS_BYPASS;
-	/* On lo, what hides its receiver might go to a socket that no phase opens. */
-	if (slot->mode == PG_MODE_PUBLIC && !(facts->defect && facts->bits & PG_FACT_TO_LO))
+	if (slot->mode == PG_MODE_PUBLIC && pg_is_for_anybody(header, facts))
 		return PG_REASON_PUBLIC;
 	if (facts->bits & PG_FACT_PACKET && !(facts->bits & PG_FACT_OWN_SOURCE) &&
 	    (facts->bits & PG_FACT_LINK ||

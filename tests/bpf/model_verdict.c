@@ -112,31 +112,49 @@ static int rule_state(const struct model_policy *policy)
 	return PG_REASON_UNREADABLE;
 }
 
-/* Rule 4: what hides its destination, or can change it, is never below the ceiling. */
-static int rule_operator(const struct model_policy *policy, const struct model_facts *facts)
+static bool has_ceiling(const struct model_policy *policy)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < PG_TABLE_COUNT; i++)
 		any |= policy->ceiling_named[i];
-	if (!any)
-		return NONE;
+	return any;
+}
+
+/* Or it can be changed on its way. */
+static bool hides_destination(const struct model_facts *facts)
+{
 	switch (facts->defect) {
 	case MODEL_SOUND:
 		break;
 	case MODEL_FRAGMENT:
-		if (facts->ipv6_header)
-			return PG_REASON_OPERATOR;
-		break;
+		return facts->ipv6_header;
 	case MODEL_TRUNCATED:
 	case MODEL_IP_OPTIONS:
 	case MODEL_EXTENSION:
 	case MODEL_FRAME:
-		return PG_REASON_OPERATOR;
+		return true;
 	}
-	return set_covers(policy->ceiling, policy->ceiling_named, &facts->remote)
+	return false;
+}
+
+/* Rule 4 */
+static int rule_operator(const struct model_policy *policy, const struct model_facts *facts)
+{
+	return has_ceiling(policy) && !hides_destination(facts) &&
+			       set_covers(policy->ceiling, policy->ceiling_named, &facts->remote)
 		       ? PG_REASON_OPERATOR
 		       : NONE;
+}
+
+/* Rule 5: what hides its destination is never below the ceiling. */
+static int rule_public(const struct model_policy *policy, const struct model_facts *facts)
+{
+	if (policy->phases[policy->phase].mode != PG_MODE_PUBLIC)
+		return NONE;
+	if (facts->on_lo && facts->defect != MODEL_SOUND)
+		return NONE;
+	return has_ceiling(policy) && hides_destination(facts) ? NONE : PG_REASON_PUBLIC;
 }
 
 static int rule_defect(const struct model_facts *facts)
@@ -294,8 +312,9 @@ enum pg_reason model_judge(const struct model_policy *policy, const struct model
 		return (enum pg_reason)reason;
 	if (bypasses_listener(phase, facts))
 		return PG_REASON_DNS_BYPASS;
-	if (phase->mode == PG_MODE_PUBLIC && (!facts->on_lo || facts->defect == MODEL_SOUND))
-		return PG_REASON_PUBLIC;
+	reason = rule_public(policy, facts);
+	if (reason != NONE)
+		return (enum pg_reason)reason;
 	if (facts->packet && !facts->own_source &&
 	    (facts->on_link || policy->check_source || (policy->check_lo_source && facts->on_lo)))
 		return PG_REASON_SOURCE;

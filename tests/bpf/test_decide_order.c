@@ -25,6 +25,7 @@ enum claim {
 	CLAIM_LEARNED = 1 << 5,
 	CLAIM_REPLY = 1 << 6,
 	CLAIM_PROTOCOL = 1 << 7,
+	CLAIM_FAMILY = 1 << 8,
 };
 
 /* The sets of the lab that the triggers use. */
@@ -110,15 +111,23 @@ static void ceiling_hit(struct situation *s)
 	ceiling(s, SET_EVERYTHING);
 }
 
-static void ceiling_hidden(struct situation *s)
+static void ceiling_fragment(struct situation *s)
 {
-	ceiling(s, SET_EMPTY);
-	s->facts.defect = MODEL_EXTENSION;
+	ceiling(s, SET_EVERYTHING);
+	s->facts.defect = MODEL_FRAGMENT;
 }
 
 static void public(struct situation *s)
 {
 	in_force(s)->mode = PG_MODE_PUBLIC;
+}
+
+/* Whatever the ceiling has. */
+static void ceiling_hidden(struct situation *s)
+{
+	ceiling(s, s->policy.phase % 2 ? SET_EMPTY : SET_EVERYTHING);
+	s->facts.defect = MODEL_EXTENSION;
+	public(s);
 }
 
 static void source(struct situation *s)
@@ -255,12 +264,16 @@ static const struct trigger {
 	{"kernel-nd", PG_REASON_KERNEL_ND, kernel_nd, 0},
 	{"listener", PG_REASON_LISTENER, listener, 0},
 	{"hidden", PG_REASON_NOT_ALLOWED, hidden, 0},
-	{"ceiling-hidden", PG_REASON_OPERATOR, ceiling_hidden, CLAIM_CEILING | CLAIM_DEFECT},
-	{"ceiling", PG_REASON_OPERATOR, ceiling_hit, CLAIM_CEILING},
+	/* A defect may hide the destination. */
+	{"ceiling", PG_REASON_OPERATOR, ceiling_hit, CLAIM_CEILING | CLAIM_DEFECT},
+	{"ceiling-fragment", PG_REASON_OPERATOR, ceiling_fragment,
+	 CLAIM_CEILING | CLAIM_DEFECT | CLAIM_FAMILY},
 	/* Not of replies. */
 	{"dns-bypass", PG_REASON_DNS_BYPASS, dns_bypass, CLAIM_REPLY | CLAIM_PROTOCOL},
 	{"public", PG_REASON_PUBLIC, public, CLAIM_MODE},
 	{"source", PG_REASON_SOURCE, source, 0},
+	{"ceiling-hidden", PG_REASON_EXTENSION, ceiling_hidden,
+	 CLAIM_CEILING | CLAIM_DEFECT | CLAIM_MODE},
 	{"truncated", PG_REASON_TRUNCATED, truncated, CLAIM_DEFECT},
 	{"fragment", PG_REASON_FRAGMENT, fragment, CLAIM_DEFECT},
 	{"ip-options", PG_REASON_IP_OPTIONS, ip_options, CLAIM_DEFECT},
@@ -269,7 +282,7 @@ static const struct trigger {
 	{"inbound", PG_REASON_INBOUND, inbound, CLAIM_REPLY},
 	{"reset", PG_REASON_RESET, reset, CLAIM_REPLY},
 	{"loopback", PG_REASON_LOOPBACK, loopback, 0},
-	{"address-form", PG_REASON_ADDRESS_FORM, address_form, 0},
+	{"address-form", PG_REASON_ADDRESS_FORM, address_form, CLAIM_FAMILY},
 	{"member", PG_REASON_MEMBER, member, CLAIM_PROTOCOL},
 	{"no-network", PG_REASON_NOT_ALLOWED, no_network, CLAIM_MODE},
 	{"protocol", PG_REASON_PROTOCOL, protocol, CLAIM_PROTOCOL},
