@@ -28,7 +28,7 @@ _phasegate_values() {
 	--verifier) echo "host same new" ;;
 	--member-traffic) echo "allow deny" ;;
 	--runtime) echo "docker podman containerd" ;;
-	--cursor) echo "now" ;;
+	--cursor) echo "now oldest" ;;
 	--keep) echo "net-raw net-admin syscalls all" ;;
 	--resolver) echo "environment" ;;
 	--without) echo "ping udp-lite multicast broadcast routing-header mld igmp vsock" ;;

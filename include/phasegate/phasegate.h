@@ -215,7 +215,9 @@ PHASEGATE_CALL int phasegate_verify(struct phasegate_client *client, const char 
 typedef bool (*phasegate_event)(void *userdata, const char *json, size_t size);
 
 struct phasegate_events {
-	const char *cursor;	 /* of an earlier call; "now"; NULL: from the oldest kept */
+	/* Of an earlier call; "now"; "oldest"; NULL: from the oldest kept, of an Environment from
+	 * its creation. */
+	const char *cursor;
 	const char *environment; /* NULL: all */
 	bool follow;		 /* waits up to 25 s if there is none yet, within the time-out */
 };

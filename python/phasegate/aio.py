@@ -206,8 +206,9 @@ class AsyncClient:
 
     async def events(self, cursor: Union[int, str, None] = None, *,
                      environment: Optional[str] = None, follow: bool = False) -> model.EventPage:
-        """Those that are kept, from the cursor of an earlier page on, or "now". follow: waits for
-        one if there is none yet, up to 25 seconds."""
+        """Those that are kept, from the cursor of an earlier page on, or "now"; of an Environment
+        from its creation on, with "oldest" of earlier ones of its name, too. follow: waits for one
+        if there is none yet, up to 25 seconds."""
         return await self.call(wire.events(cursor, environment, follow))
 
     async def follow(self, cursor: Union[int, str] = "now", *,

@@ -167,6 +167,23 @@ class Api(AgentTest):
         for query in ("cursor=x", "cursor=-1", "follow=yes", "cursr=1", "cursor=1&cursor=1"):
             self.assertCode(self.daemon.call("GET", "/v1/events?" + query), "request_invalid")
 
+    def test_events_of_a_name(self):
+        """Of the Environment that has it, and of earlier ones if they are asked for."""
+        name = self.name()
+
+        def kinds(cursor=""):
+            body = self.daemon.call("GET", f"/v1/events?environment={name}{cursor}").body
+            return [line["event"] for line in body[:-1]]
+
+        self.create(name=name)
+        self.assertEqual(kinds(), ["created"])
+        self.daemon.destroy(name)
+        self.assertEqual(kinds(), ["created", "destroyed"])
+        self.create(name=name)
+        self.daemon.phase(name, "run")
+        self.assertEqual(kinds(), ["created", "phase"])
+        self.assertEqual(kinds("&cursor=oldest"), ["created", "destroyed", "created", "phase"])
+
     def test_denials_are_events(self):
         start = self.daemon.call("GET", "/v1/events?cursor=now").body[-1]["cursor"]
         made = self.create({"network_policy": allowlist(A4)})

@@ -154,6 +154,7 @@ static int prepare_note(struct creation *creation, struct pg_reply *reply)
 	struct pg_managed *managed = creation->managed = calloc(1, sizeof(*managed));
 
 	if (managed) {
+		managed->events_from = creation->agent->events.next;
 		managed->note.digest = creation->wanted.digest;
 		managed->note.verifier = creation->wanted.verifier;
 		managed->note.apart = creation->wanted.apart;

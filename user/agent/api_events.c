@@ -6,9 +6,9 @@
 
 #include "request.h"
 
-/* *ret_cursor stays the oldest without one. */
-static int read_cursor(const struct pg_agent *agent, const char *text, uint64_t *ret_cursor,
-		       struct pg_reply *reply)
+/* *ret_cursor stays as it is without one. */
+static int read_cursor(const struct pg_agent *agent, const char *text, uint64_t first,
+		       uint64_t *ret_cursor, struct pg_reply *reply)
 {
 	unsigned long long cursor;
 	char *end;
@@ -19,11 +19,16 @@ static int read_cursor(const struct pg_agent *agent, const char *text, uint64_t 
 		*ret_cursor = agent->events.next;
 		return 0;
 	}
+	if (strcmp(text, "oldest") == 0) {
+		*ret_cursor = first;
+		return 0;
+	}
 	errno = 0;
 	cursor = strtoull(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || errno) {
 		return pg_reply_error(reply, PG_API_REQUEST_INVALID, "cursor", NULL,
-				      "a cursor is a number from an earlier reply, or \"now\"");
+				      "a cursor is a number from an earlier reply, \"now\" or"
+				      " \"oldest\"");
 	}
 	*ret_cursor = cursor;
 	return 0;
@@ -56,6 +61,18 @@ static uid_t owner_of(const struct pg_agent *agent, const char *name)
 	return managed ? pg_environment_owner(managed->environment) : (uid_t)-1;
 }
 
+/* Where who asks about an Environment begins: what was there of its name before is not it. */
+static uint64_t begin_of(const struct pg_agent *agent, const struct pg_events_query *query,
+			 uint64_t first)
+{
+	const struct pg_managed *managed =
+		query->environment ? pg_agent_find(agent, query->environment) : NULL;
+
+	if (!managed || (query->uid && query->uid != query->owner) || managed->events_from < first)
+		return first;
+	return managed->events_from;
+}
+
 void pg_api_events(struct pg_agent *agent, const struct pg_request *request, struct pg_reply *reply)
 {
 	struct pg_events_query query = {.uid = request->caller->uid,
@@ -65,9 +82,11 @@ void pg_api_events(struct pg_agent *agent, const struct pg_request *request, str
 	int error;
 
 	query.owner = owner_of(agent, query.environment);
-	first = query.cursor = pg_events_first(&agent->events, &query);
+	first = pg_events_first(&agent->events, &query);
+	query.cursor = begin_of(agent, &query, first);
 
-	if (read_cursor(agent, pg_request_query(request, "cursor"), &query.cursor, reply) < 0 ||
+	if (read_cursor(agent, pg_request_query(request, "cursor"), first, &query.cursor, reply) <
+		    0 ||
 	    read_follow(pg_request_query(request, "follow"), &follow, reply) < 0)
 		return;
 	if (*request->resume)

@@ -68,6 +68,7 @@ struct pg_managed {
 	struct pg_note note;
 	struct pg_exposure_watch *exposure_watch; /* exposures_watch.h; NULL: none */
 	bool told_unconfined;			  /* that a member is not confined */
+	uint64_t events_from;			  /* a cursor; 0: all of its name are its own */
 };
 LIST_HEAD(pg_managed_list, pg_managed);
 
