@@ -6,6 +6,7 @@ the kernel: a root directory of its own, fewer capabilities, a cgroup."""
 
 import glob
 import os
+import re
 import shutil
 import signal
 import socket
@@ -366,7 +367,12 @@ class Exposures(AgentTest):
 
     def test_executed_and_accepted(self):
         """Only what may be; and who may have everything may give some of it up."""
-        made = self.create({}, accept=["cap_sys_rawio", "cap_sys_admin"])
+        made = self.create({}, accept=["cap_sys_rawio", "cap_sys_admin", "device_kvm"])
+        warned = [(one["code"], *re.findall("^[a-z_]+|what is executed", one["message"]))
+                  for one in made["warnings"]]
+        self.assertEqual([one for one in warned if one[0] == "accept_refused"],
+                         [("accept_refused", "device_kvm"),
+                          ("accept_refused", "cap_sys_admin", "what is executed")])
         box = self.below(made)
         self.box(capabilities=(*FEW, "sys_rawio"), cgroup=box, namespaces=CONTAINED)
         self.start_ended(box, "sys_rawio", "sys_admin")

@@ -131,6 +131,7 @@ static void warn(struct pg_agent *agent, const struct creation *creation)
 	pg_opens_host_warn(agent, policy);
 	pg_containers_warn(agent, &creation->members, policy);
 	pg_exposures_warn(agent, &creation->members.exposures, creation->wanted.accept);
+	pg_exposures_warn_accepted(agent, creation->wanted.accept);
 }
 
 /* What the layers below say; everything that has a code of its own was checked before. */

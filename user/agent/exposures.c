@@ -105,6 +105,25 @@ void pg_exposures_warn(struct pg_agent *agent, const struct pg_exposure_list *li
 	}
 }
 
+void pg_exposures_warn_accepted(struct pg_agent *agent, uint64_t accepted)
+{
+	for (size_t i = 0; i < PG_EXPOSURE_COUNT; i++) {
+		const char *name = pg_exposure_name((enum pg_exposure_id)i);
+		char message[256];
+
+		if (!(accepted & PG_EXPOSURE_BIT(i)) ||
+		    agent->config->exposures[i] != PG_EXPOSURE_REFUSE)
+			continue;
+		snprintf(message, sizeof(message),
+			 "%s is not accepted: the operator's settings refuse it to every request%s",
+			 name,
+			 pg_inspect_rights_of((enum pg_exposure_id)i)
+				 ? ", and what is executed with it is ended"
+				 : "");
+		pg_agent_warn(agent, "accept_refused", message);
+	}
+}
+
 int pg_exposures_print(const struct pg_exposure_list *list, char **ret_elements)
 {
 	pg_autojsonwriter struct pg_json_writer json = {0};

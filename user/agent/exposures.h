@@ -32,6 +32,8 @@ int pg_exposures_judge(const struct pg_agent *agent, const struct pg_exposure_li
 		       uint64_t accepted, struct pg_reply *reply) PG_MUST_CHECK;
 void pg_exposures_warn(struct pg_agent *agent, const struct pg_exposure_list *list,
 		       uint64_t accepted);
+/* Of what a request names and none may accept. */
+void pg_exposures_warn_accepted(struct pg_agent *agent, uint64_t accepted);
 /* What the Environment shows from now on, besides what it did. */
 void pg_exposures_keep(struct pg_managed *managed, const struct pg_exposure_list *list);
 /* Kinds that are let be for as long as the Environment exists: found when it was made, or accepted
