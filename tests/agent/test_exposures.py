@@ -112,6 +112,18 @@ class Exposures(AgentTest):
         shown = self.daemon.show(made["name"])
         self.assertEqual(shown["exposures"], made["exposures"])
 
+    def test_said_by_the_command(self):
+        """All of them, with what to do about each."""
+        cgroup = self.box(capabilities=(*FEW, "sys_admin", "sys_rawio"))
+        done = subprocess.run(
+            [os.environ["PHASEGATE_BINARY"], "env", "create", self.name(), "--policy", "{}",
+             "--cgroup", cgroup, "--attach"], capture_output=True, text=True, check=False,
+            env={**os.environ, "PHASEGATE_SOCKET": self.daemon.socket})
+        self.assertEqual(done.returncode, 1, done)
+        self.assertRegex(done.stderr, r"has CAP_SYS_ADMIN.*\n  -> .*--cap-drop SYS_ADMIN")
+        self.assertRegex(done.stderr, r"has CAP_SYS_RAWIO.* \(cap_sys_rawio\)\n"
+                                      "  -> .*--cap-drop SYS_RAWIO; or --accept cap_sys_rawio")
+
     def test_the_same_again(self):
         cgroup = self.box(capabilities=(*FEW, "sys_rawio"))
         name = self.name()

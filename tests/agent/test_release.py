@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is released is free when the reply says so, and not a little later."""
 
+import os
+import subprocess
+
 import cgroups
 import vectors
 from agentcase import AgentTest
@@ -39,6 +42,22 @@ class Release(AgentTest):
         for _ in range(ROUNDS):
             self.assertEqual(self.daemon.destroy(self.attach(), "release").status, 200)
             self.assert_reaches(self.inside, vectors.udp_sendto, D4, PORT)
+
+    def test_in_a_parent(self):
+        """Nothing below it has a network without an Environment, so nothing can be released there;
+        what to do is said."""
+        made = self.create({"network_policy": NO_NETWORK})
+        inside = Inside(self.lab, cgroups.path_of(made["cgroup_parent"]))
+        self.addCleanup(inside.close)
+        self.assertIn("processes=kill", self.daemon.destroy(made["name"], "release")["next_step"])
+        done = subprocess.run(
+            [os.environ["PHASEGATE_BINARY"], "env", "destroy", made["name"], "--release"],
+            capture_output=True, text=True, check=False,
+            env={**os.environ, "PHASEGATE_SOCKET": self.daemon.socket})
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("cannot be released", done.stderr)
+        self.assertIn("-> end them, or give --kill in the place of --release", done.stderr)
+        self.assert_denied(inside, vectors.udp_sendto, D4, PORT)
 
 
 if __name__ == "__main__":

@@ -110,8 +110,11 @@ void pg_api_destroy(struct pg_agent *agent, const struct pg_request *request,
 	pg_environment_tidy_inside(managed->environment);
 	error = pg_environment_destroy(managed->environment, how, &err);
 	if (error == -EBUSY) {
-		pg_reply_error(reply, PG_API_ENVIRONMENT_POPULATED, request->name, NULL, "%s",
-			       err.text);
+		pg_reply_error(reply, PG_API_ENVIRONMENT_POPULATED, request->name,
+			       how == PG_DESTROY_RELEASE
+				       ? "stop its processes, or destroy it with processes=kill"
+				       : NULL,
+			       "%s", err.text);
 		return;
 	}
 	if (error == -EAGAIN) {

@@ -80,6 +80,26 @@ void pg_agent_survivors(FILE *out, const char *label, const struct pg_json_value
 	}
 }
 
+/* The first one is in the message already. */
+static void print_more_exposures(const struct pg_json_value *array)
+{
+	const struct pg_json_value *item = array ? pg_json_first(array) : NULL;
+
+	while (item && (item = pg_json_next(item))) {
+		pg_autofree char *message = pg_agent_text(item, "message");
+		pg_autofree char *id = pg_agent_text(item, "id");
+		pg_autofree char *next_step = pg_agent_text(item, "next_step");
+		const struct pg_json_value *may = pg_json_member(item, "acceptable");
+
+		if (!message || !id || !next_step)
+			continue;
+		fprintf(stderr, "%s (%s)\n  -> %s", message, id, next_step);
+		if (may && pg_json_is_true(may))
+			fprintf(stderr, "; or --accept %s", id);
+		putc('\n', stderr);
+	}
+}
+
 /* Whether or not it has its line's end. */
 static void print_json(const char *text)
 {
@@ -120,6 +140,7 @@ static void print_more(const char *text)
 	pg_agent_diagnostics(stderr, pg_json_member(root, "errors"), "error");
 	pg_agent_diagnostics(stderr, pg_json_member(root, "warnings"), "warning");
 	pg_agent_survivors(stderr, "survivor", pg_json_member(root, "survivors"));
+	print_more_exposures(pg_json_member(root, "exposures"));
 }
 
 /* What the agent says in words of the API, in those of the command line. */
@@ -153,11 +174,11 @@ static const char *next_step_of(const struct phasegate_error *error)
 	return error->next_step;
 }
 
-static void print_error(const struct phasegate_error *error)
+static void print_error(const struct phasegate_error *error, const char *better)
 {
 	pg_autofree char *message = printable(error->message);
 	pg_autofree char *object = error->object ? printable(error->object) : NULL;
-	pg_autofree char *next_step = printable(next_step_of(error));
+	pg_autofree char *next_step = printable(better ? better : next_step_of(error));
 
 	fprintf(stderr, "phasegate: %s%s%s (%s)\n", object ? object : "", object ? ": " : "",
 		message ? message : "", error->code);
@@ -180,7 +201,7 @@ int pg_agent_failed(struct pg_agent_call *call)
 	if (call->json)
 		print_error_json(error);
 	else
-		print_error(error);
+		print_error(error, call->next_step);
 	if (!strcmp(error->code, "agent_unreachable"))
 		return PG_EXIT_UNREACHABLE;
 	return is_usage(error->code) ? PG_EXIT_USAGE : PG_EXIT_FAILURE;

@@ -21,7 +21,8 @@ struct pg_agent_call {
 	bool json, help;
 	const char *arguments[PG_AGENT_ARGUMENTS_MAX];
 	size_t argument_count;
-	void *wanted; /* the command's own options */
+	void *wanted;	       /* the command's own options */
+	const char *next_step; /* in the place of that of the error; NULL: the error's */
 };
 
 /* Options that all of them take, after the command's own. */

@@ -145,8 +145,13 @@ static int destroy_run(struct pg_agent_call *call)
 {
 	const char *const *processes = call->wanted;
 
-	if (phasegate_destroy(call->client, call->arguments[0], *processes, &call->error) < 0)
+	if (phasegate_destroy(call->client, call->arguments[0], *processes, &call->error) < 0) {
+		/* Asked to let them go on, it could not. */
+		if (*processes && !strcmp(*processes, "release") &&
+		    !strcmp(call->error->code, "environment_populated"))
+			call->next_step = "end them, or give --kill in the place of --release";
 		return pg_agent_failed(call);
+	}
 	if (call->json) {
 		fputs("{\"name\":", stdout);
 		pg_json_string(stdout, call->arguments[0]);
