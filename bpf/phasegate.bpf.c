@@ -180,14 +180,13 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 	return PG_HOOK_DENY;
 }
 
-/* The reason for which a packet of the same tuple has passed the hook a while ago. where: of
- * pg_sent_find(). */
-static __always_inline int pg_find_sent(struct __sk_buff *skb, const struct pg_view *view,
-					__u64 where)
+/* The reason for which the same has passed the hook a while ago. where: of pg_sent_find(). */
+static __always_inline int pg_find_sent(struct __sk_buff *skb, const struct pg_header *header,
+					__u64 word, __u64 where)
 {
-	if (!view->valid || skb->ifindex == PG_IFINDEX_LOOPBACK)
+	if (!pg_view_is_valid(header, word) || skb->ifindex == PG_IFINDEX_LOOPBACK)
 		return PG_SENT_UNKNOWN;
-	return pg_sent_find(skb, view->header->env_id, view->header->epoch, view->generation,
+	return pg_sent_find(skb, header->env_id, header->epoch, word >> PG_STATE_GENERATION_SHIFT,
 			    where);
 }
 
@@ -195,13 +194,16 @@ SEC("cgroup_skb/egress")
 int pg_egress(struct __sk_buff *skb)
 {
 	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
+	const __u64 word = pg_view_word(header);
 	struct pg_view view;
 	int known;
 
-	pg_view_read(&view, bpf_get_local_storage(&pg_headers, 0));
-	known = pg_find_sent(skb, &view, pg_sent_accepted(view.header));
-	if (known < 0)
+	known = pg_find_sent(skb, header, word, pg_sent_accepted(header));
+	if (known < 0) {
+		pg_view_fill(&view, header, word);
 		return pg_judge_egress(skb, &view, counters);
+	}
 	pg_count(counters, PG_COUNT_PACKET, known);
 	return PG_HOOK_ALLOW;
 }
@@ -215,24 +217,33 @@ static __always_inline void pg_see_datagram(struct __sk_buff *skb, const struct 
 	pg_flow_record_inbound(view, facts, counters);
 }
 
-/* Nothing that comes in is judged, but who opened a UDP flow is remembered. */
-static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg_view *view,
-					  struct pg_counters *counters)
+/* A packet that may open a UDP flow. */
+static __always_inline void pg_see_packet(struct __sk_buff *skb, const struct pg_header *header,
+					  __u64 word, struct pg_counters *counters)
 {
 	struct pg_facts facts = {};
 	struct pg_packet packet = {};
+	struct pg_view view;
 
-	if (!view->valid) {
+	pg_read_packet(skb, false, 0, &facts, &packet);
+	if (facts.protocol != IPPROTO_UDP || facts.defect)
+		return;
+	pg_view_fill(&view, header, word);
+	pg_see_datagram(skb, &view, &facts, counters);
+}
+
+/* Nothing that comes in is judged, but who opened a UDP flow is remembered. */
+static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg_header *header,
+					  __u64 word, struct pg_counters *counters)
+{
+	if (!pg_view_is_valid(header, word)) {
 		pg_count(counters, PG_COUNT_INGRESS, PG_REASON_NO_POLICY);
 		return PG_HOOK_DENY;
 	}
 	/* An answer to what the socket has just sent is one whose flow is known. */
 	if (skb->ifindex != PG_IFINDEX_LOOPBACK && pg_ip_protocol(skb, 0) != IPPROTO_TCP &&
-	    pg_find_sent(skb, view, PG_SENT_IN) < 0) {
-		pg_read_packet(skb, false, 0, &facts, &packet);
-		if (facts.protocol == IPPROTO_UDP && !facts.defect)
-			pg_see_datagram(skb, view, &facts, counters);
-	}
+	    pg_find_sent(skb, header, word, PG_SENT_IN) < 0)
+		pg_see_packet(skb, header, word, counters);
 	pg_count(counters, PG_COUNT_INGRESS, PG_REASON_INGRESS);
 	return PG_HOOK_ALLOW;
 }
@@ -240,10 +251,10 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 SEC("cgroup_skb/ingress")
 int pg_ingress(struct __sk_buff *skb)
 {
-	struct pg_view view;
+	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
 
-	pg_view_read(&view, bpf_get_local_storage(&pg_headers, 0));
-	return pg_see_ingress(skb, &view, bpf_get_local_storage(&pg_counts, 0));
+	return pg_see_ingress(skb, header, pg_view_word(header),
+			      bpf_get_local_storage(&pg_counts, 0));
 }
 
 SEC("sockops")

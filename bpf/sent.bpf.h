@@ -145,6 +145,17 @@ static __always_inline __u64 pg_sent_accepted(const struct pg_header *header)
 	return pg_may_be_accepted(header) ? (__u64)header->state << PG_SENT_STATE : 0;
 }
 
+/* By the record in the socket's mark. */
+static __always_inline int pg_sent_find_in(struct pg_mark *mark, struct __sk_buff *skb,
+					   __u64 env_id, __u64 epoch, __u64 generation, __u64 where)
+{
+	struct pg_facts facts = {};
+
+	if (!pg_sent_has_record(mark) || !pg_sent_read_packet(skb, where, mark, &facts))
+		return PG_SENT_UNKNOWN;
+	return pg_sent_read(mark, env_id, epoch, generation, &facts, false, where & PG_SENT_LINK);
+}
+
 /*
  * The reason for which a packet of the same tuple was let out a while ago, in this generation and
  * epoch, or PG_SENT_UNKNOWN. Of one that comes in the tuple is that of its answer. What a socket
@@ -154,17 +165,19 @@ static __always_inline __u64 pg_sent_accepted(const struct pg_header *header)
 __noinline int pg_sent_find(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
 			    __u64 where)
 {
-	struct pg_recent_key key = {.place = env_id, .epoch = epoch, .generation = generation};
-	struct pg_facts facts = {};
 	struct bpf_sock *sk = skb->sk;
 	struct pg_mark *mark;
 
 	if (!sk)
 		return PG_SENT_UNKNOWN;
 	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
-	if (!mark && where & PG_SENT_IN)
-		return PG_SENT_UNKNOWN;
 	if (!mark) {
+		struct pg_recent_key key = {.place = env_id,
+					    .epoch = epoch,
+					    .generation = generation};
+
+		if (where & PG_SENT_IN)
+			return PG_SENT_UNKNOWN;
 		if (where >> PG_SENT_STATE &&
 		    pg_accepted_find(where >> PG_SENT_STATE, bpf_get_socket_cookie(skb)))
 			return PG_SENT_UNKNOWN;
@@ -174,9 +187,7 @@ __noinline int pg_sent_find(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __
 		key.place |= PG_RECENT_LINK;
 		return pg_recent_find(skb, PG_LINK_NETWORK, &key);
 	}
-	if (!pg_sent_has_record(mark) || !pg_sent_read_packet(skb, where, mark, &facts))
-		return PG_SENT_UNKNOWN;
-	return pg_sent_read(mark, env_id, epoch, generation, &facts, false, where & PG_SENT_LINK);
+	return pg_sent_find_in(mark, skb, env_id, epoch, generation, where);
 }
 
 /* The same for sendmsg, where the local address is not known yet. */

@@ -20,6 +20,12 @@ static __always_inline bool pg_header_valid(const struct pg_header *header)
 	return header->magic == PG_HEADER_MAGIC;
 }
 
+/* Whether there is a policy, and a phase of it in force: pg_view.valid, before there is a view. */
+static __always_inline bool pg_view_is_valid(const struct pg_header *header, __u64 word)
+{
+	return pg_header_valid(header) && word & PG_STATE_PHASE_MASK;
+}
+
 static __always_inline void pg_view_fill(struct pg_view *view, const struct pg_header *header,
 					 __u64 word)
 {
@@ -30,7 +36,7 @@ static __always_inline void pg_view_fill(struct pg_view *view, const struct pg_h
 	view->slot = NULL;
 	view->generation = word >> PG_STATE_GENERATION_SHIFT;
 	view->phase = word & PG_STATE_PHASE_MASK;
-	view->valid = pg_header_valid(header) && view->phase;
+	view->valid = pg_view_is_valid(header, word);
 	if (view->phase > PG_PHASE_COUNT || bank >= PG_BANK_COUNT)
 		return;
 	index = bank * PG_PHASE_COUNT + view->phase - 1;
@@ -42,10 +48,16 @@ static __always_inline void pg_view_fill(struct pg_view *view, const struct pg_h
 	barrier_var(view->slot);
 }
 
-static __always_inline void pg_view_read(struct pg_view *view, const struct pg_header *header)
+/* The word of the state, which a run reads once. */
+static __always_inline __u64 pg_view_word(const struct pg_header *header)
 {
 	__u32 index = header->state;
 	const struct pg_state *state = bpf_map_lookup_elem(&pg_states, &index);
 
-	pg_view_fill(view, header, state ? *(const volatile __u64 *)&state->word : 0);
+	return state ? *(const volatile __u64 *)&state->word : 0;
+}
+
+static __always_inline void pg_view_read(struct pg_view *view, const struct pg_header *header)
+{
+	pg_view_fill(view, header, pg_view_word(header));
 }

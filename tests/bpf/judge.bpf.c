@@ -145,12 +145,10 @@ SEC("cgroup_skb/ingress")
 int judge_ingress(struct __sk_buff *skb)
 {
 	struct judge_case *taken = judge_take();
-	struct pg_view view;
 
 	if (!taken)
 		return PG_HOOK_DENY;
-	pg_view_fill(&view, &taken->header, taken->word);
-	return pg_see_ingress(skb, &view, &judge_counters);
+	return pg_see_ingress(skb, &taken->header, taken->word, &judge_counters);
 }
 
 /*
