@@ -2,7 +2,8 @@
 /*
  * Loaded before the agent's libraries (LD_PRELOAD): makes the N-th of its requests to the kernel
  * fail, of those to bpf() that take memory and of those that are sent to a netlink socket. The test
- * says which in a file that both have mapped.
+ * says which in a file that both have mapped. With PHASEGATE_FAULTS_INOTIFY in the environment
+ * there is no inotify, as where somebody has used up what its user may have.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -30,6 +32,7 @@ struct faults {
 static struct faults *faults;
 static long (*real_syscall)(long, ...);
 static ssize_t (*real_sendto)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
+static int (*real_inotify_init1)(int);
 
 __attribute__((constructor)) static void start(void)
 {
@@ -39,6 +42,7 @@ __attribute__((constructor)) static void start(void)
 	real_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 	real_sendto = (ssize_t(*)(int, const void *, size_t, int, const struct sockaddr *,
 				  socklen_t))dlsym(RTLD_NEXT, "sendto");
+	real_inotify_init1 = (int (*)(int))dlsym(RTLD_NEXT, "inotify_init1");
 	if (!path || strcmp(program_invocation_short_name, "phasegated") != 0)
 		return;
 	fd = open(path, O_RDWR | O_CLOEXEC);
@@ -127,4 +131,12 @@ ssize_t sendto(int fd, const void *buffer, size_t size, int flags, const struct 
 		return -1;
 	errno = saved;
 	return real_sendto(fd, buffer, size, flags, to, to_size);
+}
+
+int inotify_init1(int flags)
+{
+	if (!getenv("PHASEGATE_FAULTS_INOTIFY"))
+		return real_inotify_init1(flags);
+	errno = EMFILE;
+	return -1;
 }

@@ -10,6 +10,7 @@ import os
 import random
 import subprocess
 import tempfile
+import time
 
 import cgroups
 from agentcase import AgentTest
@@ -157,8 +158,8 @@ class Plain(FaultTest):
         self.gone()
 
 
-class Linked(FaultTest):
-    """A member in a namespace of its own, with a veth that has a guard."""
+class Joined(AgentTest):
+    """A cgroup, and a namespace with a veth, without a process as yet."""
 
     def setUp(self):
         super().setUp()
@@ -168,6 +169,8 @@ class Linked(FaultTest):
         self.addCleanup(subprocess.run, self.lab.client.command("ip", "link", "del", "faulty"),
                         stderr=subprocess.DEVNULL)
         self.cgroup = self.make_cgroup(self.name("box"))
+
+    def start(self):
         directory = cgroups.path_of(self.cgroup)
         script = 'echo $$ >"$0/cgroup.procs" && exec sleep 1000'
         process = subprocess.Popen(dying_with_us(
@@ -176,6 +179,14 @@ class Linked(FaultTest):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.wait_in(directory, process.pid)
+
+
+class Linked(Joined, FaultTest):
+    """A member in a namespace of its own, with a veth that has a guard."""
+
+    def setUp(self):
+        super().setUp()
+        self.start()
 
     def test_attach(self):
         name = self.name("fault")
@@ -199,6 +210,50 @@ class Linked(FaultTest):
         self.each(act, then)
         print(f"not guarded at once: {unguarded}", flush=True)
         self.gone()
+
+
+class Watched(Joined):
+    """A member's first process, which sends nothing."""
+
+    def quiet(self):
+        """Whether the agent has done nothing for longer than it lets pass between two looks."""
+        with open(f"/proc/{self.daemon.process.pid}/status", encoding="ascii") as file:
+            switches = [line for line in file if line.startswith("voluntary")]
+        if switches != self.switches:
+            self.switches, self.since = switches, time.monotonic()
+        return time.monotonic() - self.since > 0.5
+
+    def wait_for(self, condition, about):
+        deadline = time.monotonic() + 30
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, about)
+            time.sleep(0.02)
+
+    def files(self):
+        """Those of cgroups that it has open."""
+        directory = f"/proc/{self.daemon.process.pid}/fd"
+        targets = [os.readlink(f"{directory}/{fd}") for fd in os.listdir(directory)]
+        return [target for target in targets if target.endswith("/cgroup.events")]
+
+    def assertHeard(self, files):
+        made = self.create({"network_policy": NO_NETWORK}, members=[{"cgroup": self.cgroup}])
+        self.assertEqual(len(self.files()), files)
+        self.switches = None
+        self.wait_for(self.quiet, "it looks on and on")
+        self.assertEqual(self.daemon.show(made["name"])["links"], [])
+        self.start()
+        self.wait_for(lambda: [link["guard"] for link in self.daemon.show(made["name"])["links"]]
+                      == ["on"], "no guard")
+
+    def test_inotify(self):
+        self.assertHeard(0)
+
+    def test_without_inotify(self):
+        sanitizer = f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0"
+        self.daemon.stop()
+        self.daemon.start(environment={"LD_PRELOAD": LIBRARY, "PHASEGATE_FAULTS_INOTIFY": "1",
+                                       "ASAN_OPTIONS": sanitizer})
+        self.assertHeard(1)
 
 
 if __name__ == "__main__":

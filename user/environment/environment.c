@@ -32,7 +32,8 @@ void pg_environment_free(struct pg_environment *environment)
 		pg_state_release(environment->host->kernel, environment->state_index);
 	pg_homes_end(environment, keep);
 	pg_member_addresses_free(environment);
-	pg_places_unwatch(environment);
+	for (size_t i = 0; i < pg_place_count(environment); i++)
+		pg_place_unwatch(&environment->places[i]);
 	pg_links_leave(environment);
 	pg_places_close(environment);
 	free(environment->places);

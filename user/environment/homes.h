@@ -109,10 +109,6 @@ void pg_homes_look(struct pg_host *host);
 void pg_homes_look_into(struct pg_environment *environment);
 /* Somebody comes or goes: looks at once, and for a while. */
 void pg_homes_follow(struct pg_environment *environment);
-/* New cgroups in that of the member; returns a number by which it ends, or -1: they are not heard
- * of. */
-int pg_homes_watch_cgroup(struct pg_host *host, int cgroup_fd);
-void pg_homes_unwatch_cgroup(struct pg_host *host, int watch);
 /* An address of this process's namespace has come or gone. */
 void pg_homes_host_changed(struct pg_host *host, const struct pg_addr *addr);
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/epoll.h>
-#include <sys/inotify.h>
 #include <unistd.h>
 
 #include <libmnl/libmnl.h>
@@ -40,8 +39,8 @@
 struct pg_homes {
 	struct pg_host *host;
 	struct pg_homes_netlink netlink;
-	struct pg_source heard, timer, cgroups;
-	int timer_fd, inotify_fd;
+	struct pg_source heard, timer;
+	int timer_fd;
 	uint64_t look_next; /* not before then is another Environment looked into */
 	uint64_t read_next; /* nor is everything read again */
 	bool lost;	    /* messages; everything is to be read again */
@@ -299,72 +298,6 @@ static int process_heard(void *userdata, struct pg_error *err)
 	return 0;
 }
 
-static void follow_watched(const struct pg_host *host, int watch)
-{
-	struct pg_environment *environment;
-
-	LIST_FOREACH (environment, &host->environments, link)
-		for (size_t i = 0; i < pg_place_count(environment); i++)
-			if (environment->places[i].events_fd >= 0 &&
-			    environment->places[i].cgroups_watch == watch)
-				pg_homes_follow(environment);
-}
-
-/* Some of them have new cgroups, and nobody says which. */
-static void follow_all(const struct pg_host *host)
-{
-	struct pg_environment *environment;
-
-	LIST_FOREACH (environment, &host->environments, link)
-		pg_homes_follow(environment);
-}
-
-static int process_cgroups(void *userdata, struct pg_error *err)
-{
-	struct pg_homes *homes = userdata;
-	union {
-		struct inotify_event event;
-		char bytes[4096];
-	} buffer;
-	const ssize_t got = read(homes->inotify_fd, &buffer, sizeof(buffer));
-	const struct inotify_event *event;
-
-	for (ssize_t at = 0; at < got; at += (ssize_t)(sizeof(*event) + event->len)) {
-		event = (const struct inotify_event *)&buffer.bytes[at];
-		if (event->mask & IN_Q_OVERFLOW)
-			follow_all(homes->host);
-		else if (event->mask & IN_CREATE)
-			follow_watched(homes->host, event->wd);
-	}
-	return 0;
-}
-
-int pg_homes_watch_cgroup(struct pg_host *host, int cgroup_fd)
-{
-	char path[64];
-
-	if (!host->homes || host->homes->inotify_fd < 0)
-		return -1;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", cgroup_fd);
-	return inotify_add_watch(host->homes->inotify_fd, path, IN_CREATE | IN_ONLYDIR);
-}
-
-void pg_homes_unwatch_cgroup(struct pg_host *host, int watch)
-{
-	if (watch >= 0 && host->homes)
-		inotify_rm_watch(host->homes->inotify_fd, watch);
-}
-
-/* Without it, what is below a member is heard of by its first packet. */
-static int watch_cgroups(struct pg_homes *homes, struct pg_error *err)
-{
-	homes->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	homes->cgroups = (struct pg_source){process_cgroups, homes};
-	return homes->inotify_fd < 0 ? 0
-				     : pg_host_add_source(homes->host, homes->inotify_fd, EPOLLIN,
-							  &homes->cgroups, err);
-}
-
 int pg_homes_watch(struct pg_host *host, struct pg_error *err)
 {
 	struct pg_homes *homes = calloc(1, sizeof(*homes));
@@ -374,7 +307,7 @@ int pg_homes_watch(struct pg_host *host, struct pg_error *err)
 	if (!homes)
 		return pg_fail(err, -ENOMEM, "not enough memory for own addresses");
 	homes->host = host;
-	homes->timer_fd = homes->inotify_fd = -1;
+	homes->timer_fd = -1;
 	homes->heard = (struct pg_source){process_heard, homes};
 	homes->timer = (struct pg_source){process_timer, homes};
 	host->homes = homes;
@@ -388,8 +321,6 @@ int pg_homes_watch(struct pg_host *host, struct pg_error *err)
 					   &homes->heard, err);
 	else
 		error = 0;
-	if (!error)
-		error = watch_cgroups(homes, err);
 	return error ? error : pg_host_add_timer(host, &homes->timer, &homes->timer_fd, err);
 }
 
@@ -403,9 +334,6 @@ void pg_homes_free(struct pg_host *host)
 		pg_host_remove_source(host, mnl_socket_get_fd(homes->netlink.heard), &homes->heard);
 	if (homes->timer_fd >= 0)
 		pg_host_remove_source(host, homes->timer_fd, &homes->timer);
-	if (homes->inotify_fd >= 0)
-		pg_host_remove_source(host, homes->inotify_fd, &homes->cgroups);
-	pg_close_fd(&homes->inotify_fd);
 	pg_close_fd(&homes->timer_fd);
 	pg_homes_netlink_close(&homes->netlink);
 	free(homes);

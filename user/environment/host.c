@@ -349,7 +349,7 @@ static int take_options(struct pg_host *host, const struct pg_host_options *opti
 	host->interrupt_fd = options->interrupt_fd;
 	host->names_wait_ms = options->names_wait_ms ? options->names_wait_ms : PG_RESOLVER_LOAD_MS;
 	host->cgroup_mount_fd = host->epoll_fd = host->aging_fd = host->closing_fd = -1;
-	host->tidying_fd = host->ending_fd = -1;
+	host->tidying_fd = host->ending_fd = host->inotify_fd = -1;
 	host->pins_fd = -1;
 	host->parent = strdup(options->parent ? options->parent : PG_CGROUP_PARENT);
 	host->pins = options->pins ? strdup(options->pins) : NULL;
@@ -403,6 +403,8 @@ int pg_host_open(const struct pg_host_options *options, struct pg_host **ret_hos
 	if (!error)
 		error = pg_homes_watch(host, err);
 	if (!error)
+		error = pg_place_watch_open(host, err);
+	if (!error)
 		error = pg_links_watch(host, err);
 	if (!error)
 		error = start_sources(host, err);
@@ -431,6 +433,7 @@ void pg_host_free(struct pg_host *host)
 	pg_close_fd(&host->closing_fd);
 	pg_close_fd(&host->tidying_fd);
 	pg_close_fd(&host->ending_fd);
+	pg_close_fd(&host->inotify_fd);
 	pg_close_fd(&host->epoll_fd);
 	pg_close_fd(&host->cgroup_mount_fd);
 	pg_close_fd(&host->pins_fd);

@@ -67,7 +67,8 @@ struct pg_host {
 	uint64_t names_late_at; /* CLOCK_MONOTONIC ns; 0: never */
 	int interrupt_fd;	/* readable: give up what takes long; -1: none; not owned */
 	int aging_fd, closing_fd, tidying_fd; /* timers */
-	struct pg_source events, aging, closing, tidying;
+	int inotify_fd;			      /* place_watch.c; -1: none */
+	struct pg_source events, aging, closing, tidying, inotify;
 	bool tidying_set;
 	uint64_t closing_next; /* not before then are stranded connections closed again */
 	/* The sources whose turn it is in pg_host_process(); one that is removed meanwhile is
@@ -175,8 +176,9 @@ struct pg_place {
 	int fd;		   /* -1: not open, or its cgroup is gone */
 	bool in_kernel;	   /* it has a header, which may be written */
 	pg_hook_set hooks; /* that have a program at it */
-	int events_fd;	   /* its cgroup.events, watched; -1: not */
-	int cgroups_watch; /* of new cgroups there, while that is; -1: none */
+	/* place_watch.c: of its cgroup.events, of new cgroups in it (-1: none), and the file where
+	 * there is no watch for it. */
+	int events_watch, cgroups_watch, events_fd;
 	struct pg_source events;
 };
 
@@ -285,12 +287,15 @@ bool pg_place_is_gone(const struct pg_place *place);
 /* Attaches to the cgroup that is at the path now; everything is denied to it. */
 int pg_place_reopen(struct pg_environment *environment, size_t index,
 		    struct pg_error *err) PG_MUST_CHECK;
-/* Watches for their first and last process; one that is gone is not watched. */
-int pg_places_watch(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
-void pg_places_unwatch(struct pg_environment *environment);
 /* All members' processes and namespaces; one that is gone has none. */
 int pg_places_collect(const struct pg_environment *environment,
 		      struct pg_members *ret_members) PG_MUST_CHECK;
+
+/* place_watch.c: before the first Environment; without it they are watched in another way. */
+int pg_place_watch_open(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
+/* Watches for their first and last process; one that is gone is not watched. */
+int pg_places_watch(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+void pg_place_unwatch(struct pg_place *place);
 
 /* addresses.c: the addresses of this process's network namespace, kept current */
 int pg_addresses_watch(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;

@@ -73,6 +73,8 @@ static int make_places(struct pg_environment *environment, size_t count, struct 
 		environment->places[i] = (struct pg_place){
 			.environment = environment,
 			.fd = -1,
+			.events_watch = -1,
+			.cgroups_watch = -1,
 			.events_fd = -1,
 		};
 	return 0;
@@ -352,9 +354,7 @@ int pg_place_reopen(struct pg_environment *environment, size_t index, struct pg_
 	int error;
 
 	/* What is watched is gone; the timer of names looks at the new one. */
-	if (place->events_fd >= 0)
-		pg_host_remove_source(environment->host, place->events_fd, &place->events);
-	pg_close_fd(&place->events_fd);
+	pg_place_unwatch(place);
 	pg_close_fd(&place->fd);
 	place->hooks = 0;
 	place->in_kernel = false;

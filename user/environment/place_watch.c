@@ -1,31 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first and last process of each member, by cgroup.events: told of each change once (EPOLLET),
- * so that it need not be read, which takes the kernel a page for as long as it is open.
+ * The first and last process of each member, and new cgroups in it, by one inotify of the host: for
+ * each file that it watches the kernel keeps the inode, which is half of what an open one takes.
+ * Who is root in a container of the same user namespace can use up all watches of that user. Then
+ * cgroup.events is held open, and what is below a member is heard of by its first packet.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/inotify.h>
 
 #include "dns.h"
 #include "host_internal.h"
 
-static int process_events(void *userdata, struct pg_error *err)
+static void change(struct pg_place *place)
 {
-	struct pg_place *place = userdata;
-	struct pg_environment *environment = place->environment;
+	if (pg_place_is_gone(place))
+		return;
+	if (place->environment->dns)
+		pg_sites_tend(place->environment->dns);
+	pg_homes_follow(place->environment);
+}
 
-	if (pg_place_is_gone(place)) {
-		pg_host_remove_source(environment->host, place->events_fd, &place->events);
-		return 0;
+static void hear_one(struct pg_place *place, const struct inotify_event *event)
+{
+	/* Nobody says which of them. */
+	if (event->mask & IN_Q_OVERFLOW ||
+	    (event->mask & IN_MODIFY && event->wd == place->events_watch))
+		change(place);
+	else if (event->mask & IN_CREATE && event->wd == place->cgroups_watch)
+		pg_homes_follow(place->environment);
+}
+
+static void hear(const struct pg_host *host, const struct inotify_event *event)
+{
+	struct pg_environment *environment;
+
+	LIST_FOREACH (environment, &host->environments, link)
+		for (size_t i = 0; i < pg_place_count(environment); i++)
+			hear_one(&environment->places[i], event);
+}
+
+static int process_inotify(void *userdata, struct pg_error *err)
+{
+	const struct pg_host *host = userdata;
+	union {
+		struct inotify_event event;
+		char bytes[4096];
+	} buffer;
+	const ssize_t got = read(host->inotify_fd, &buffer, sizeof(buffer));
+	const struct inotify_event *event;
+
+	for (ssize_t at = 0; at < got; at += (ssize_t)(sizeof(*event) + event->len)) {
+		event = (const struct inotify_event *)&buffer.bytes[at];
+		hear(host, event);
 	}
-	if (environment->dns)
-		pg_sites_tend(environment->dns);
-	pg_homes_follow(environment);
 	return 0;
 }
 
-static int watch(struct pg_place *place, struct pg_error *err)
+/* Told of each change once (EPOLLET), so that it need not be read, which takes the kernel a page
+ * for as long as it is open. */
+static int process_events(void *userdata, struct pg_error *err)
+{
+	struct pg_place *place = userdata;
+
+	if (pg_place_is_gone(place))
+		pg_host_remove_source(place->environment->host, place->events_fd, &place->events);
+	change(place);
+	return 0;
+}
+
+/* file: of the cgroup, "" for itself. -1: it is not watched. */
+static int add_watch(const struct pg_place *place, const char *file, uint32_t mask)
+{
+	const int inotify_fd = place->environment->host->inotify_fd;
+	char path[64];
+
+	if (inotify_fd < 0)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", place->fd, file);
+	return inotify_add_watch(inotify_fd, path, mask);
+}
+
+static int hold_open(struct pg_place *place, struct pg_error *err)
 {
 	struct pg_environment *environment = place->environment;
 
@@ -36,31 +94,55 @@ static int watch(struct pg_place *place, struct pg_error *err)
 			       : pg_fail_errno(err, -errno, "watching cgroup.events of %s",
 					       environment->record.name);
 	place->events = (struct pg_source){process_events, place};
-	place->cgroups_watch = pg_homes_watch_cgroup(environment->host, place->fd);
 	return pg_host_add_source(environment->host, place->events_fd, EPOLLPRI | EPOLLET,
 				  &place->events, err);
+}
+
+static int watch(struct pg_place *place, struct pg_error *err)
+{
+	place->cgroups_watch = add_watch(place, "", IN_CREATE | IN_ONLYDIR);
+	place->events_watch = add_watch(place, "cgroup.events", IN_MODIFY);
+	/* Who has come before is not told of. */
+	pg_homes_follow(place->environment);
+	return place->events_watch < 0 ? hold_open(place, err) : 0;
 }
 
 int pg_places_watch(struct pg_environment *environment, struct pg_error *err)
 {
 	int error = 0;
 
-	for (size_t i = 0; i < pg_place_count(environment) && !error; i++)
-		if (environment->places[i].fd >= 0 && environment->places[i].events_fd < 0)
-			error = watch(&environment->places[i], err);
+	for (size_t i = 0; i < pg_place_count(environment) && !error; i++) {
+		struct pg_place *place = &environment->places[i];
+
+		if (place->fd >= 0 && place->events_fd < 0 && place->events_watch < 0)
+			error = watch(place, err);
+	}
 	return error;
 }
 
-void pg_places_unwatch(struct pg_environment *environment)
+static void remove_watch(const struct pg_host *host, int *watch)
 {
-	for (size_t i = 0; i < pg_place_count(environment); i++) {
-		struct pg_place *place = &environment->places[i];
+	if (*watch >= 0)
+		inotify_rm_watch(host->inotify_fd, *watch);
+	*watch = -1;
+}
 
-		if (place->events_fd >= 0) {
-			pg_host_remove_source(environment->host, place->events_fd, &place->events);
-			pg_homes_unwatch_cgroup(environment->host, place->cgroups_watch);
-			place->cgroups_watch = -1;
-		}
-		pg_close_fd(&place->events_fd);
-	}
+void pg_place_unwatch(struct pg_place *place)
+{
+	struct pg_host *host = place->environment->host;
+
+	remove_watch(host, &place->cgroups_watch);
+	remove_watch(host, &place->events_watch);
+	if (place->events_fd >= 0)
+		pg_host_remove_source(host, place->events_fd, &place->events);
+	pg_close_fd(&place->events_fd);
+}
+
+int pg_place_watch_open(struct pg_host *host, struct pg_error *err)
+{
+	host->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	host->inotify = (struct pg_source){process_inotify, host};
+	return host->inotify_fd < 0
+		       ? 0
+		       : pg_host_add_source(host, host->inotify_fd, EPOLLIN, &host->inotify, err);
 }
