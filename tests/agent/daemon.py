@@ -153,11 +153,12 @@ class Daemon:
 
     def call_until_done(self, *words):
         """As clients do: once more where the agent has said that it was too busy to do anything, as
-        it is while others of this machine start and end at the same time."""
+        it is while others of this machine start and end at the same time, or has not seen yet that
+        connections were closed."""
         deadline = time.monotonic() + BUSY_LIMIT
         while True:
             reply = self.call(*words)
-            if reply.code != "busy" or time.monotonic() > deadline:
+            if reply.code not in ("busy", "too_many_clients") or time.monotonic() > deadline:
                 return reply
 
     def create(self, name, **body):

@@ -51,22 +51,28 @@ class Limits(AgentTest):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         super().setUpClass()
         os.chmod(cls.daemon.directory.name, 0o711)
-        cls.descriptors = cls.count_descriptors()
+        cls.sockets = cls.count_sockets()
         with open(f"/proc/{cls.daemon.process.pid}/maps", encoding="utf-8") as file:
             # It keeps what was freed for a while, to find uses of it.
             cls.sanitized = "libasan" in file.read()
 
     def tearDown(self):
-        """The agent notices that the connections of this test have ended."""
-        super().tearDown()
+        """The agent notices that the connections of this test have ended, without which there is
+        none left for what it destroys."""
         self.doCleanups()
+        super().tearDown()
         deadline = time.monotonic() + TIME_UP
-        while self.count_descriptors() > self.descriptors and time.monotonic() < deadline:
+        while self.count_sockets() > self.sockets and time.monotonic() < deadline:
             time.sleep(0.05)
+        self.assertLessEqual(self.count_sockets(), self.sockets)
 
     @classmethod
-    def count_descriptors(cls):
-        return len(os.listdir(f"/proc/{cls.daemon.process.pid}/fd"))
+    def count_sockets(cls):
+        directory, found = f"/proc/{cls.daemon.process.pid}/fd", 0
+        for fd in os.listdir(directory):
+            with contextlib.suppress(FileNotFoundError):
+                found += os.readlink(f"{directory}/{fd}").startswith("socket:")
+        return found
 
     def connect(self):
         connection = connect(self.daemon.socket, 30)
