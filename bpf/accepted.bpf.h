@@ -28,43 +28,12 @@ static __always_inline bool pg_may_be_accepted(const struct pg_header *header)
 	return count && count->has_accepted;
 }
 
-static __always_inline void pg_accepted_count(__u32 state, __s64 change)
+/* The only place that the socket with the cookie can have. */
+static __always_inline struct pg_accepted *pg_accepted_place(__u64 cookie)
 {
-	const __u32 all = PG_FLOW_ALL;
-	struct pg_flow_count *count = bpf_map_lookup_elem(&pg_flow_counts, &state);
+	__u32 index = pg_accepted_index(cookie);
 
-	if (count)
-		__sync_fetch_and_add(&count->accepted, change);
-	if (count && !count->has_accepted)
-		count->has_accepted = 1;
-	count = bpf_map_lookup_elem(&pg_flow_counts, &all);
-	if (count)
-		__sync_fetch_and_add(&count->accepted, change);
-}
-
-/* As flows have room (flow.bpf.h). */
-static __always_inline bool pg_accepted_has_room(__u32 state)
-{
-	const __u32 all_index = PG_FLOW_ALL;
-	const struct pg_flow_count *own = bpf_map_lookup_elem(&pg_flow_counts, &state);
-	const struct pg_flow_count *all = bpf_map_lookup_elem(&pg_flow_counts, &all_index);
-
-	return own && all && own->accepted + all->accepted < PG_ACCEPTED_MAX;
-}
-
-/* The index of the place that the socket with the cookie has, or -1. A global function, which the
- * verifier looks at once (sent.bpf.h). */
-__noinline int pg_accepted_seek(__u64 cookie)
-{
-#pragma unroll
-	for (__u32 way = 0; way < PG_ACCEPTED_WAYS; way++) {
-		__u32 index = pg_accepted_index(cookie, way);
-		const struct pg_accepted *place = bpf_map_lookup_elem(&pg_accepted, &index);
-
-		if (place && place->cookie == cookie)
-			return index;
-	}
-	return -1;
+	return bpf_map_lookup_elem(&pg_accepted, &index);
 }
 
 static __always_inline bool pg_accepted_is_free(const struct pg_accepted *place)
@@ -72,27 +41,14 @@ static __always_inline bool pg_accepted_is_free(const struct pg_accepted *place)
 	return !place->cookie || place->owner & PG_ACCEPTED_CLOSED;
 }
 
-/* The same of one that it can have. */
-__noinline int pg_accepted_seek_free(__u64 cookie)
-{
-#pragma unroll
-	for (__u32 way = 0; way < PG_ACCEPTED_WAYS; way++) {
-		__u32 index = pg_accepted_index(cookie, way);
-		const struct pg_accepted *place = bpf_map_lookup_elem(&pg_accepted, &index);
-
-		if (place && pg_accepted_is_free(place))
-			return index;
-	}
-	return -1;
-}
-
 /* The place of a connection that the Environment has accepted, or NULL. */
 static __always_inline struct pg_accepted *pg_accepted_find(__u32 state, __u64 cookie)
 {
-	__u32 index = pg_accepted_seek(cookie);
-	struct pg_accepted *place = bpf_map_lookup_elem(&pg_accepted, &index);
+	struct pg_accepted *place = pg_accepted_place(cookie);
 
-	return place && (place->owner & PG_ACCEPTED_STATE) == state ? place : NULL;
+	return place && place->cookie == cookie && (place->owner & PG_ACCEPTED_STATE) == state
+		       ? place
+		       : NULL;
 }
 
 /* What a place says of the connection, PG_ACCEPTED_*; 0 if it is another's by now, or if the other
@@ -163,32 +119,21 @@ __noinline int pg_accepted_confirm(struct __sk_buff *skb, __u32 state)
 /* The socket has connected: nothing of its connection counts any more. */
 static __always_inline void pg_accepted_free(struct pg_accepted *place, __u64 cookie)
 {
-	__u32 owner = 0;
-
 	bpf_spin_lock(&place->lock);
 	if (place->cookie == cookie) {
-		owner = place->owner;
 		place->cookie = 0;
 		place->owner = 0;
 	}
 	bpf_spin_unlock(&place->lock);
-	if (owner && !(owner & PG_ACCEPTED_CLOSED))
-		pg_accepted_count(owner & PG_ACCEPTED_STATE, -1);
 }
 
 /* The socket is closed. */
 static __always_inline void pg_accepted_close(struct pg_accepted *place, __u64 cookie)
 {
-	__u32 owner = PG_ACCEPTED_CLOSED;
-
 	bpf_spin_lock(&place->lock);
-	if (place->cookie == cookie) {
-		owner = place->owner;
-		place->owner = owner | PG_ACCEPTED_CLOSED;
-	}
+	if (place->cookie == cookie)
+		place->owner |= PG_ACCEPTED_CLOSED;
 	bpf_spin_unlock(&place->lock);
-	if (!(owner & PG_ACCEPTED_CLOSED))
-		pg_accepted_count(owner & PG_ACCEPTED_STATE, -1);
 }
 
 static __always_inline bool pg_accepted_take(struct pg_accepted *place, __u64 cookie, __u16 owner,
@@ -211,24 +156,19 @@ static __always_inline bool pg_accepted_take(struct pg_accepted *place, __u64 co
 	return taken;
 }
 
-/* false: there is no place, another CPU has just taken it, or the socket would not say when it is
- * closed. */
+/* false: the place is another's, or the socket would not say when it is closed. */
 static __always_inline bool pg_accepted_put(struct bpf_sock_ops *ctx, __u16 owner,
 					    const struct pg_addr *remote, __be16 remote_port)
 {
-	const __u32 state = owner & PG_ACCEPTED_STATE;
 	const __u64 cookie = bpf_get_socket_cookie(ctx);
-	struct pg_accepted *place;
-	__u32 index;
+	struct pg_accepted *place = pg_accepted_place(cookie);
+	__u32 state = owner & PG_ACCEPTED_STATE;
+	struct pg_flow_count *count = bpf_map_lookup_elem(&pg_flow_counts, &state);
 
-	if (!state || !cookie || !pg_accepted_has_room(state) ||
+	if (!state || !cookie || !count || !place || !pg_accepted_is_free(place) ||
 	    bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | PG_SOCK_OPS_STATE_FLAG))
 		return false;
-	pg_accepted_count(state, 1);
-	index = pg_accepted_seek_free(cookie);
-	place = bpf_map_lookup_elem(&pg_accepted, &index);
-	if (place && pg_accepted_take(place, cookie, owner, remote, remote_port))
-		return true;
-	pg_accepted_count(state, -1);
-	return false;
+	if (!count->has_accepted)
+		count->has_accepted = 1;
+	return pg_accepted_take(place, cookie, owner, remote, remote_port);
 }

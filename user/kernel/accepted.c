@@ -27,23 +27,12 @@ static uint32_t state_of(const struct pg_accepted *place)
 bool pg_accepted_has(const struct pg_kernel *kernel, uint32_t state, uint64_t cookie,
 		     const struct pg_endpoint *remote)
 {
-	for (uint32_t way = 0; way < PG_ACCEPTED_WAYS; way++) {
-		const uint32_t index = pg_accepted_index(cookie, way);
-		struct pg_accepted place;
+	const uint32_t index = pg_accepted_index(cookie);
+	struct pg_accepted place;
 
-		if (!bpf_map_lookup_elem_flags(places_fd(kernel), &index, &place, BPF_F_LOCK) &&
-		    place.cookie == cookie && state_of(&place) == state)
-			return place.remote_port == remote->port &&
-			       !pg_addr_compare(&place.remote, &remote->addr);
-	}
-	return false;
-}
-
-uint64_t pg_accepted_count(const struct pg_kernel *kernel, uint32_t state)
-{
-	return state < PG_ENVIRONMENT_MAX
-		       ? __atomic_load_n(&kernel->flow_counts[state].accepted, __ATOMIC_RELAXED)
-		       : 0;
+	return !bpf_map_lookup_elem_flags(places_fd(kernel), &index, &place, BPF_F_LOCK) &&
+	       place.cookie == cookie && state_of(&place) == state &&
+	       place.remote_port == remote->port && !pg_addr_compare(&place.remote, &remote->addr);
 }
 
 static bool has_accepted(const struct pg_kernel *kernel, uint32_t state)
@@ -89,29 +78,15 @@ static int forget_all(struct pg_kernel *kernel, uint32_t state)
 
 void pg_accepted_forget(struct pg_kernel *kernel, uint32_t state)
 {
-	const uint64_t count = pg_accepted_count(kernel, state);
-
 	/* What could not be taken out is looked for by the hooks, as it is while in use: a socket
 	 * that connects leaves its place. */
-	if (!has_accepted(kernel, state) || forget_all(kernel, state))
-		return;
-	__atomic_store_n(&kernel->flow_counts[state].has_accepted, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&kernel->flow_counts[state].accepted, 0, __ATOMIC_RELAXED);
-	__atomic_fetch_sub(&kernel->flow_counts[PG_FLOW_ALL].accepted, count, __ATOMIC_RELAXED);
+	if (has_accepted(kernel, state) && !forget_all(kernel, state))
+		__atomic_store_n(&kernel->flow_counts[state].has_accepted, 0, __ATOMIC_RELAXED);
 }
 
 void pg_accepted_sweep(struct pg_kernel *kernel)
 {
-	__u64 before, all = 0;
-
 	for (uint32_t i = 1; i < PG_ENVIRONMENT_MAX; i++)
 		if (!pg_slot_is_used(&kernel->state_slots, i))
 			pg_accepted_forget(kernel, i);
-	before = pg_accepted_count(kernel, PG_FLOW_ALL);
-	for (uint32_t i = 1; i < PG_ENVIRONMENT_MAX; i++)
-		all += pg_accepted_count(kernel, i);
-	/* If one is accepted meanwhile, it stays as it is until the next time. */
-	if (before != all)
-		__atomic_compare_exchange_n(&kernel->flow_counts[PG_FLOW_ALL].accepted, &before,
-					    all, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }

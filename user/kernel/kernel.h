@@ -152,8 +152,6 @@ int pg_flows_recount(struct pg_kernel *kernel, struct pg_error *err) PG_MUST_CHE
  * Environment with that state, and was accepted from there. */
 bool pg_accepted_has(const struct pg_kernel *kernel, uint32_t state, uint64_t cookie,
 		     const struct pg_endpoint *remote);
-/* How many have one, or of all (PG_FLOW_ALL). */
-uint64_t pg_accepted_count(const struct pg_kernel *kernel, uint32_t state);
 
 /* Addresses of the Environment's own network namespaces (abi/set.h). netns: the cookie of the one
  * that has it, with PG_OWN_HOST if that is the host's; 0: not known, or several. */

@@ -60,9 +60,10 @@ PG_ASSERT_SIZE(struct pg_flow, 16);
 struct pg_flow_count {
 	__u64 live;
 	__u64 hints; /* of them of kind PG_FLOW_HINT; of all together it is not kept */
-	/* TCP connections in pg_accepted, bounded in the same way, by PG_ACCEPTED_MAX. */
-	__u64 accepted;
-	__u64 has_accepted; /* there has been one since the Environment has the state */
+	/* Not 0: it may have TCP connections in pg_accepted. Set by the hooks, and taken back when
+	 * the state changes hands. */
+	__u64 has_accepted;
+	__u64 reserved;
 };
 PG_ASSERT_SIZE(struct pg_flow_count, 32);
 
@@ -81,10 +82,10 @@ typedef __u64 pg_flow_bar;
 
 /*
  * An element of pg_accepted: a TCP connection that was accepted, by the cookie of its socket, which
- * the kernel gives to no second one. It is in one of few places, whose indexes are those of
- * pg_accepted_index(). The hooks put it there when the connection is established, and take it out
- * when its socket connects; when it is closed they leave it there for what it has sent last, to be
- * replaced. User space takes out what an Environment has left behind that has ended.
+ * the kernel gives to no second one; its place is at pg_accepted_index(). The hooks put it there
+ * when the connection is established, and take it out when its socket connects; when it is closed
+ * they leave it there for what it has sent last, to be replaced. User space takes out what an
+ * Environment has left behind that has ended.
  */
 struct pg_accepted {
 	__u64 cookie; /* 0: the place is free */
@@ -101,11 +102,9 @@ PG_ASSERT_SIZE(struct pg_accepted, 32);
 _Static_assert(PG_ENVIRONMENT_MAX <= PG_ACCEPTED_STATE + 1, "index of a state");
 
 /* Cookies are given out one after the other, so who was in a place before has been for long. */
-#define PG_ACCEPTED_WAYS 4
-
-static inline __u32 pg_accepted_index(__u64 cookie, __u32 way)
+static inline __u32 pg_accepted_index(__u64 cookie)
 {
-	return ((__u32)cookie + way * (PG_ACCEPTED_MAX / PG_ACCEPTED_WAYS)) & (PG_ACCEPTED_MAX - 1);
+	return (__u32)cookie & (PG_ACCEPTED_MAX - 1);
 }
 
 /* Value of the socket storage. A mark lives as long as its socket. */
@@ -121,10 +120,9 @@ enum pg_mark_kind {
 };
 
 /*
- * The last packet of a UDP socket or an accepted connection that was let out and, of UDP, whose flow
- * is recorded:
- * until .until those of the same tuple are not judged again. A write of a state ends it, by the
- * generation; and what else has changed since is heeded within a second.
+ * The last packet of a UDP socket or an accepted connection that was let out and, of UDP, whose
+ * flow is recorded: until .until those of the same tuple are not judged again. A write of a state
+ * ends it, by the generation; and what else has changed since is heeded within a second.
  */
 struct pg_sent {
 	__u64 env_id;

@@ -35,8 +35,8 @@
 /* Places for what was decided recently, on each CPU; a power of two (recent.h). */
 #define PG_RECENT_MAX 256
 
-/* Open TCP connections that were accepted and have a place in pg_accepted, at most half of them of
- * one Environment; one without is marked, which takes longer (flow.h). A power of 2. */
+/* Open TCP connections that were accepted and have a place in pg_accepted; one whose place is taken
+ * is marked, which takes longer (flow.h). A power of 2. */
 #define PG_ACCEPTED_MAX 16384
 
 /* Network namespaces with a listener; of others the hooks find out at the first query. */
