@@ -58,6 +58,9 @@ class Container:
         """A veth vNUMBER at the host, on a bridge bNUMBER; or routed, with one address each."""
         host, end = self.test.lab.client, f"v{number}"
         self.number, self.gateway = number, f"b{number}" if bridge else end
+        # At once; the kernel takes a busy machine's namespaces away some time after their end.
+        self.test.addCleanup(subprocess.run, host.command("ip", "link", "delete", end),
+                             stderr=subprocess.DEVNULL, check=False)
         host.ip(f"link add {end} type veth peer name {device} netns {self.pid}",
                 f"link set {end} up")
         size4, size6 = (24, 64) if bridge else (32, 128)
