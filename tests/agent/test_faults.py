@@ -3,6 +3,7 @@
 (faults.c): what is told then says what could not be done, nothing is left of it, and the same
 request works the next time."""
 
+import contextlib
 import ctypes
 import errno
 import mmap
@@ -231,9 +232,11 @@ class Watched(Joined):
 
     def files(self):
         """Those of cgroups that it has open."""
-        directory = f"/proc/{self.daemon.process.pid}/fd"
-        targets = [os.readlink(f"{directory}/{fd}") for fd in os.listdir(directory)]
-        return [target for target in targets if target.endswith("/cgroup.events")]
+        directory, found = f"/proc/{self.daemon.process.pid}/fd", []
+        for fd in os.listdir(directory):
+            with contextlib.suppress(FileNotFoundError):
+                found.append(os.readlink(f"{directory}/{fd}"))
+        return [target for target in found if target.endswith("/cgroup.events")]
 
     def assertHeard(self, files):
         made = self.create({"network_policy": NO_NETWORK}, members=[{"cgroup": self.cgroup}])
