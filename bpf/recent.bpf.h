@@ -20,7 +20,7 @@
 
 /* By whom, and by which policy. */
 struct pg_recent_key {
-	__u64 place; /* env_id; at the guard of a veth with PG_RECENT_LINK */
+	__u64 place; /* as in abi/recent.h */
 	__u64 epoch;
 	__u64 generation;
 	__u64 now;	   /* jiffies */
@@ -38,10 +38,11 @@ struct pg_segment6 {
 	struct pg_transport tcp;
 };
 
-/* Hook and guard have places of their own. */
+/* Hook and guard have places of their own, and so have the addresses of a network of 256: what they
+ * differ in is above the other bits here, and only the upper bits of a product depend on it. */
 static __always_inline struct pg_recent *pg_recent_place(__u64 place, __be32 remote)
 {
-	__u32 hash = (remote ^ (__u32)place) * 0x9e3779b1U >> 16 & (PG_RECENT_MAX - 1);
+	__u32 hash = (remote ^ (__u32)place) * 0x9e3779b1U >> 24 & (PG_RECENT_MAX - 1);
 
 	hash = (hash ^ place >> 63) + bpf_get_smp_processor_id() * PG_RECENT_MAX;
 	return bpf_map_lookup_elem(&pg_recents, &hash);

@@ -85,7 +85,9 @@ static void server_main(int told, int tell)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (unshare(CLONE_NEWNET) || write(tell, "", 1) != 1 || read(told, &octet, 1) != 1 ||
 	    system("ip link set lo up && ip addr add 10.9.0.2/24 dev pgtest1 && "
-		   "ip addr add fd09::2/64 dev pgtest1 nodad && ip link set pgtest1 up"))
+		   "ip addr add 10.9.0.3/24 dev pgtest1 && "
+		   "ip addr add fd09::2/64 dev pgtest1 nodad && "
+		   "ip addr add fd09::3/64 dev pgtest1 nodad && ip link set pgtest1 up"))
 		_exit(1);
 	signal(SIGCHLD, SIG_IGN);
 	fd = socket(AF_INET6, SOCK_STREAM, 0);
@@ -115,6 +117,12 @@ static void start_server(struct bench *bench)
 		world_close(&bench->world);
 		exit(EXIT_FAILURE);
 	}
+}
+
+static void go_to(struct bench *bench, const char *text)
+{
+	bench->text = text;
+	bench->to = world_name(text, PORT);
 }
 
 static void learn(struct bench *bench, uint64_t expires)
@@ -217,6 +225,37 @@ static void expect_denied(struct bench *bench, enum pg_reason reason, const char
 	close(bench->fd);
 }
 
+/* A neighbour of the address leaves its record alone, on the same CPU. */
+static void try_neighbour(struct bench *bench, size_t row)
+{
+	cpu_set_t before, one;
+	int first;
+
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	CHECK(&bench->check,
+	      !sched_getaffinity(0, sizeof(before), &before) &&
+		      !sched_setaffinity(0, sizeof(one), &one),
+	      "one CPU: %s", strerror(errno));
+	bench->world.generation++;
+	world_set_state(&bench->world, 0, WORLD_ALLOWLIST);
+	open_connection(bench, rows[row].family);
+	warm(bench);
+	first = bench->fd; /* which says nothing meanwhile */
+	go_to(bench, rows[row].others);
+	open_connection(bench, rows[row].family);
+	warm(bench);
+	go_to(bench, rows[row].to);
+	CHECK(&bench->check, is_recorded(bench), "%s: %s has taken its place", bench->text,
+	      rows[row].others);
+	close(bench->fd);
+	close(first);
+	go_to(bench, rows[row].others);
+	forget(bench);
+	go_to(bench, rows[row].to);
+	sched_setaffinity(0, sizeof(before), &before);
+}
+
 static bool passes_by_record(struct bench *bench, int family)
 {
 	for (int i = 0; i < TRIES; i++) {
@@ -315,8 +354,8 @@ int main(void)
 	bench.world.header.epoch = 1;
 	bench.learned = world_learn(&bench.world, WORLD_ALLOWLIST);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		bench.text = rows[i].to;
-		bench.to = world_name(rows[i].to, PORT);
+		go_to(&bench, rows[i].to);
+		try_neighbour(&bench, i);
 		try_end(&bench, rows[i].family);
 		try_writes(&bench, rows[i].family);
 		try_again(&bench, rows[i].family, rows[i].others);

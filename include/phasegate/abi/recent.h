@@ -34,7 +34,7 @@ enum pg_recent_word {
 #define PG_RECENT_IPV6	      0x80U
 #define PG_RECENT_UNTIL_SHIFT 8
 
-/* Whose packets: the cgroup id of the member; at the guard of a veth this and the ifindex. */
+/* Whose packets: env_id; at the guards of its veths with this bit. */
 #define PG_RECENT_LINK (1ULL << 63)
 
 struct pg_recent {
