@@ -124,9 +124,10 @@ static __always_inline void pg_record_egress(struct __sk_buff *skb, const struct
 		pg_flow_record_outbound(view, facts, flow, counters);
 	if (facts->protocol == IPPROTO_TCP)
 		pg_recent_record(view, view->header->env_id, facts, reason, 0);
-	if (reason == PG_REASON_ACCEPTED && pg_may_be_accepted(view->header))
+	/* Public has its own reason. */
+	if (facts->bits & PG_FACT_ACCEPTED && pg_may_be_accepted(view->header))
 		pg_mark_lasting(skb, view->header->state);
-	if (facts->protocol == IPPROTO_UDP || reason == PG_REASON_ACCEPTED)
+	if (facts->protocol == IPPROTO_UDP || facts->bits & PG_FACT_ACCEPTED)
 		pg_remember(skb, view, reason);
 }
 

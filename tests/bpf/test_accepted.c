@@ -316,6 +316,30 @@ static void try_lasting(struct bench *bench, size_t row)
 	end_connection(bench, "at last");
 }
 
+/* Why the last packet of the connection was let out, as its mark has it. */
+static enum pg_reason remembered(const struct bench *bench)
+{
+	struct pg_mark mark = {};
+
+	bpf_map_lookup_elem(bpf_map__fd(bench->world.skeleton->maps.pg_marks), &bench->fd, &mark);
+	return (enum pg_reason)mark.sent.reason;
+}
+
+/* Where everything is let out it is remembered, too. */
+static void try_public(struct bench *bench, size_t row)
+{
+	world_switch(&bench->world, WORLD_PUBLIC);
+	open_connection(bench, row);
+	for (int i = 0; i < SEGMENTS; i++)
+		CHECK(&bench->check, exchange(bench), "%s: segment %d", bench->text, i);
+	expect_end(bench, "after many segments in public");
+	expect_mark(bench, "after many segments in public");
+	CHECK(&bench->check, remembered(bench) == PG_REASON_PUBLIC,
+	      "%s: public, and not remembered", bench->text);
+	world_switch(&bench->world, WORLD_NO_NETWORK);
+	end_connection(bench, "in public");
+}
+
 static void set_places(const struct bench *bench, const struct pg_accepted *all)
 {
 	const int map = bpf_map__fd(bench->world.skeleton->maps.pg_accepted);
@@ -410,6 +434,7 @@ int main(void)
 		try_ends(&bench, i);
 		try_again(&bench, i);
 		try_lasting(&bench, i);
+		try_public(&bench, i);
 		try_taken(&bench, i);
 		try_anothers(&bench, i, 1, 0, "another Environment's");
 		try_anothers(&bench, i, 0, htons(1), "from another port");
