@@ -244,7 +244,8 @@ static __always_inline void pg_end_accepted(struct bpf_sock_ops *ctx,
 	struct pg_accepted *place = pg_accepted_find(header->state, cookie);
 	struct bpf_sock *sk = ctx->sk;
 
-	if (!place)
+	/* Of a socket that is closed again the place may be another's by now. */
+	if (!place || place->owner & PG_ACCEPTED_CLOSED)
 		return;
 	/* There was no guard when it was accepted; see pg_note_accepted(). */
 	if (!(place->owner & PG_ACCEPTED_CONFIRMED) && sk &&

@@ -40,17 +40,30 @@ static bool has_accepted(const struct pg_kernel *kernel, uint32_t state)
 	return __atomic_load_n(&kernel->flow_counts[state].has_accepted, __ATOMIC_RELAXED);
 }
 
-/* Of some places. Nobody else puts anything of the state's there: the hooks are off. */
+/* A place that was left can become another's at any time, so that it is looked at once more just
+ * before it is cleared; of the state nobody puts anything there: the hooks are off. */
+static int forget_one(struct pg_kernel *kernel, uint32_t state, uint32_t index)
+{
+	const struct pg_accepted none = {};
+	struct pg_accepted place;
+
+	if (bpf_map_lookup_elem_flags(places_fd(kernel), &index, &place, BPF_F_LOCK))
+		return -errno;
+	if (state_of(&place) == state &&
+	    bpf_map_update_elem(places_fd(kernel), &index, &none, BPF_F_LOCK))
+		return -errno;
+	return 0;
+}
+
 static int forget_some(struct pg_kernel *kernel, uint32_t state, const uint32_t *index,
 		       const struct pg_accepted *places, uint32_t count)
 {
-	const struct pg_accepted none = {};
+	int error = 0;
 
-	for (uint32_t i = 0; i < count; i++)
-		if (state_of(&places[i]) == state &&
-		    bpf_map_update_elem(places_fd(kernel), &index[i], &none, BPF_F_LOCK))
-			return -errno;
-	return 0;
+	for (uint32_t i = 0; i < count && !error; i++)
+		if (state_of(&places[i]) == state)
+			error = forget_one(kernel, state, index[i]);
+	return error;
 }
 
 static int forget_all(struct pg_kernel *kernel, uint32_t state)
