@@ -148,13 +148,18 @@ static __always_inline void pg_link_check_stream(struct __sk_buff *skb, const st
 		return;
 	if (!pg_is_peer(sk, facts))
 		facts->bits &= ~PG_FACT_RESET;
+	/* Meanwhile another CPU may make the place a mark, which is there before the place is left,
+	 * or the socket may be closed: of what is in neither any more nobody knows how it was
+	 * opened.
+	 */
+	owner = pg_accepted_of(skb, view->header, facts);
 	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
 	if (mark && mark->kind == PG_MARK_ACCEPTED) {
 		confirmed = mark->confirmed;
 	} else {
 		mark = NULL;
-		owner = pg_accepted_of(skb, view->header, facts);
-		confirmed = !owner || owner & PG_ACCEPTED_CONFIRMED;
+		confirmed =
+			owner ? owner & PG_ACCEPTED_CONFIRMED : !(facts->bits & PG_FACT_ACCEPTED);
 	}
 	if (confirmed)
 		return;

@@ -179,6 +179,24 @@ int judge_link_from(struct __sk_buff *skb)
 		       : PG_DENY;
 }
 
+/* What is left of a reply's facts, of the socket of a test run, which has neither mark nor place.
+ */
+SEC("tc")
+int judge_stream(struct __sk_buff *skb)
+{
+	struct judge_case *taken = judge_take();
+	struct pg_facts facts;
+	struct pg_view view;
+
+	if (!taken)
+		return PG_DENY;
+	facts = taken->facts;
+	pg_view_fill(&view, &taken->header, taken->word);
+	pg_link_check_stream(skb, &view, NULL, &facts);
+	taken->facts = facts;
+	return PG_ALLOW;
+}
+
 SEC("tc")
 int judge_link_to(struct __sk_buff *skb)
 {
