@@ -141,6 +141,17 @@ class Restart(AgentTest):
             self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(len(self.daemon.call("GET", "/v1/environments")["environments"]), 1)
 
+    def test_parent_of_another(self):
+        """What one guard admits, the other one would not."""
+        self.create(POLICY)
+        done = subprocess.run([DAEMON, "--config", self.daemon.config, "--pins",
+                               self.daemon.pins + "-other"], timeout=60, capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("cgroup_parent of your own", done.stderr)
+        self.assertFalse(os.path.exists(self.daemon.pins + "-other"))
+        self.create(POLICY)
+
     def test_kill_in_the_middle(self):
         """At moments that differ; each call took effect or did not, and the next start knows."""
         name = self.create(POLICY)["name"]

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <bpf/libbpf.h>
 #include <guard.skel.h>
 
+#include "attached.h"
 #include "pins.h"
 
 #define NEW_GUARD_PINS "+guard-new"
@@ -154,6 +156,52 @@ int pg_guard_check(const char *pins, uint64_t cgroup_id, bool *ret_in_force, str
 	return 0;
 }
 
+/* The id of the pinned guard's program for egress, or 0. */
+static uint32_t own_egress(const char *pins, const char *name)
+{
+	struct bpf_link_info info = {};
+	char directory[PATH_MAX], path[PATH_MAX];
+	__u32 size = sizeof(info);
+	pg_autoclose int fd = -1;
+
+	if (pg_pins_join(directory, pins, name, NULL) ||
+	    pg_pins_join(path, directory, guard_names[GUARD_EGRESS], NULL))
+		return 0;
+	fd = bpf_obj_get(path);
+	return fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &size) ? info.prog_id : 0;
+}
+
+static bool is_guard(uint32_t id)
+{
+	pg_autoclose int fd = bpf_prog_get_fd_by_id(id);
+	struct bpf_prog_info info = {};
+	__u32 size = sizeof(info);
+
+	/* The kernel cuts the names of programs. */
+	return fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &size) &&
+	       !strncmp(info.name, guard_names[GUARD_EGRESS], sizeof(info.name) - 1);
+}
+
+/* A guard of other pins admits nothing that is made by these: with two of them, neither owner could
+ * make a cgroup any more that reaches anything. */
+static int refuse_other(const char *pins, int cgroup_fd, struct pg_error *err)
+{
+	const uint32_t own[] = {own_egress(pins, PG_GUARD_PINS), own_egress(pins, NEW_GUARD_PINS)};
+	struct pg_attached_ids attached;
+	int error = pg_attached_ids(cgroup_fd, BPF_CGROUP_INET_EGRESS, &attached);
+
+	if (error)
+		return pg_fail_errno(err, error, "listing the parent cgroup's programs");
+	for (uint32_t i = 0; i < attached.count; i++)
+		if (attached.items[i] != own[0] && attached.items[i] != own[1] &&
+		    is_guard(attached.items[i]))
+			return pg_fail(err, -EBUSY,
+				       "the parent cgroup has the guard of an agent with other"
+				       " pins: use a cgroup_parent of your own, or end that agent"
+				       " and its Environments, and remove its pins");
+	return 0;
+}
+
 static bool is_among(const uint64_t *ids, size_t count, uint64_t id)
 {
 	for (size_t i = 0; i < count; i++)
@@ -220,8 +268,10 @@ int pg_guard_install(const char *pins, int cgroup_fd, const uint64_t *admitted, 
 	error = pg_guard_check(pins, status.st_ino, &in_force, err);
 	if (error)
 		return error;
-	return in_force ? admit_only(pins, admitted, count, err)
-			: replace(pins, cgroup_fd, admitted, count, err);
+	if (in_force)
+		return admit_only(pins, admitted, count, err);
+	error = refuse_other(pins, cgroup_fd, err);
+	return error ? error : replace(pins, cgroup_fd, admitted, count, err);
 }
 
 bool pg_guard_is_attached(int cgroup_fd)
