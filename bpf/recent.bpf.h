@@ -76,20 +76,31 @@ static __always_inline int pg_recent_reason(const volatile __u64 *words, __u64 t
 	return differs ? PG_RECENT_UNKNOWN : (int)(reason & PG_RECENT_REASON_MASK);
 }
 
+/* Begins to compare: the words of the place, or NULL. */
+static __always_inline const volatile __u64 *
+pg_recent_words(const struct pg_recent_key *key, __be32 remote, __u64 *ret_tag, __u64 *ret_differs)
+{
+	const struct pg_recent *recent = pg_recent_place(key->place, remote);
+	const volatile __u64 *words;
+
+	if (!recent)
+		return NULL;
+	words = recent->word;
+	*ret_differs = words[PG_RECENT_REMOTE];
+	*ret_tag = *ret_differs & PG_RECENT_TAG;
+	*ret_differs ^= *ret_tag | remote;
+	return words;
+}
+
 /* The reason of what goes from local to remote, or PG_RECENT_UNKNOWN. */
 static __always_inline int pg_recent_find4(const struct pg_recent_key *key, __be32 local,
 					   __be32 remote)
 {
-	const struct pg_recent *recent = pg_recent_place(key->place, remote);
-	const volatile __u64 *words;
 	__u64 tag, differs;
+	const volatile __u64 *words = pg_recent_words(key, remote, &tag, &differs);
 
-	if (!recent)
+	if (!words)
 		return PG_RECENT_UNKNOWN;
-	words = recent->word;
-	differs = words[PG_RECENT_REMOTE];
-	tag = differs & PG_RECENT_TAG;
-	differs ^= tag | remote;
 	pg_recent_compare(&words[PG_RECENT_LOCAL], tag, local, &differs);
 	return pg_recent_reason(words, tag, differs, key);
 }
@@ -106,16 +117,11 @@ static __always_inline void pg_recent_compare_rest(const volatile __u64 *rest, _
 static __always_inline int pg_recent_find6(const struct pg_recent_key *key, const __be32 *local,
 					   const __be32 *remote)
 {
-	const struct pg_recent *recent = pg_recent_place(key->place, remote[3]);
-	const volatile __u64 *words;
 	__u64 tag, differs;
+	const volatile __u64 *words = pg_recent_words(key, remote[3], &tag, &differs);
 
-	if (!recent)
+	if (!words)
 		return PG_RECENT_UNKNOWN;
-	words = recent->word;
-	differs = words[PG_RECENT_REMOTE];
-	tag = differs & PG_RECENT_TAG;
-	differs ^= tag | remote[3];
 	pg_recent_compare(&words[PG_RECENT_LOCAL], tag, local[3], &differs);
 	pg_recent_compare_rest(&words[PG_RECENT_REMOTE_REST], tag, remote, &differs);
 	pg_recent_compare_rest(&words[PG_RECENT_LOCAL_REST], tag, local, &differs);
@@ -168,19 +174,14 @@ static __always_inline int pg_recent_find(struct __sk_buff *skb, __u32 network,
 static __always_inline int pg_recent_find_to(struct pg_recent_key *key,
 					     const struct pg_addr *remote)
 {
-	const struct pg_recent *recent = pg_recent_place(key->place, remote->word[3]);
 	const bool v4 = pg_addr_is_v4(remote);
-	const volatile __u64 *words;
 	__u64 tag, differs;
+	const volatile __u64 *words = pg_recent_words(key, remote->word[3], &tag, &differs);
 
-	if (!recent)
+	if (!words)
 		return PG_RECENT_UNKNOWN;
 	key->mask = PG_RECENT_IPV6;
 	key->flags = v4 ? 0 : PG_RECENT_IPV6;
-	words = recent->word;
-	differs = words[PG_RECENT_REMOTE];
-	tag = differs & PG_RECENT_TAG;
-	differs ^= tag | remote->word[3];
 	differs |= (words[PG_RECENT_LOCAL] ^ tag) >> 32;
 	if (!v4)
 		pg_recent_compare_rest(&words[PG_RECENT_REMOTE_REST], tag, remote->word, &differs);
