@@ -30,9 +30,9 @@ def isolate():
 
 
 class Keeper(Run):
-    def __init__(self, lab, stop_at=None, operator=(), pins=PINS):
+    def __init__(self, lab, stop_at=None, operator=(), pins=PINS, parent=PARENT):
         super().__init__(lab, command=[
-            os.path.join(os.path.dirname(PROBE), "netns_keeper"), pins, PARENT, R4, *operator],
+            os.path.join(os.path.dirname(PROBE), "netns_keeper"), pins, parent, R4, *operator],
             environment=steps.stop_at(stop_at) if stop_at else None)
 
     def post(self, *words):

@@ -9,7 +9,7 @@ import unittest
 
 import steps
 from harness import main
-from keeper import PINS, isolate
+from keeper import PARENT, PINS, isolate
 from lab import A4, A6, D4, D6
 from linklab import Container, LinkTest
 from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
@@ -173,7 +173,8 @@ class Links(LinkTest):
         container, stranger = self.container(), self.container("stranger", 2)
         self.lab.client.ip("link add v5 type veth peer name v5peer")
         self.addCleanup(self.lab.client.ip, "link del v5")
-        first, other = self.keeper(), self.keeper(pins=PINS + "-other")
+        first = self.keeper()
+        other = self.keeper(pins=PINS + "-other", parent=PARENT + "-other")
         self.attach(first, container)
         own = self.held_by("v5")
         other("create", "other", TEXT, "setup", "a", stranger.cgroup)
