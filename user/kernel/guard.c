@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -21,7 +22,12 @@
 #include "pins.h"
 
 #define NEW_GUARD_PINS "+guard-new"
-#define ADMITTED       "pg_guard_admitted"
+
+/* How often, and how long in between, the guard of somebody else is looked for: two seconds. */
+#define OTHER_LOOKS    100
+#define OTHER_PAUSE_NS 20000000
+
+#define ADMITTED "pg_guard_admitted"
 
 enum guard_hook {
 #define PG_X(symbol, program) GUARD_##symbol,
@@ -182,9 +188,7 @@ static bool is_guard(uint32_t id)
 	       !strncmp(info.name, guard_names[GUARD_EGRESS], sizeof(info.name) - 1);
 }
 
-/* A guard of other pins admits nothing that is made by these: with two of them, neither owner could
- * make a cgroup any more that reaches anything. */
-static int refuse_other(const char *pins, int cgroup_fd, struct pg_error *err)
+static int find_other(const char *pins, int cgroup_fd, bool *ret_found, struct pg_error *err)
 {
 	const uint32_t own[] = {own_egress(pins, PG_GUARD_PINS), own_egress(pins, NEW_GUARD_PINS)};
 	struct pg_attached_ids attached;
@@ -192,14 +196,34 @@ static int refuse_other(const char *pins, int cgroup_fd, struct pg_error *err)
 
 	if (error)
 		return pg_fail_errno(err, error, "listing the parent cgroup's programs");
+	*ret_found = false;
 	for (uint32_t i = 0; i < attached.count; i++)
-		if (attached.items[i] != own[0] && attached.items[i] != own[1] &&
-		    is_guard(attached.items[i]))
-			return pg_fail(err, -EBUSY,
-				       "the parent cgroup has the guard of an agent with other"
-				       " pins: use a cgroup_parent of your own, or end that agent"
-				       " and its Environments, and remove its pins");
+		*ret_found |= attached.items[i] != own[0] && attached.items[i] != own[1] &&
+			      is_guard(attached.items[i]);
 	return 0;
+}
+
+/*
+ * A guard of other pins admits nothing that is made by these: with two of them, neither owner could
+ * make a cgroup any more that reaches anything. One whose pins have just gone may be there for a
+ * moment (Linux 5.10).
+ */
+static int refuse_other(const char *pins, int cgroup_fd, struct pg_error *err)
+{
+	const struct timespec pause = {.tv_nsec = OTHER_PAUSE_NS};
+	bool found;
+
+	for (int i = 0; i < OTHER_LOOKS; i++) {
+		int error = find_other(pins, cgroup_fd, &found, err);
+
+		if (error || !found)
+			return error;
+		nanosleep(&pause, NULL);
+	}
+	return pg_fail(err, -EBUSY,
+		       "the parent cgroup has the guard of an agent with other pins: use a"
+		       " cgroup_parent of your own, or end that agent and its Environments, and"
+		       " remove its pins");
 }
 
 static bool is_among(const uint64_t *ids, size_t count, uint64_t id)
