@@ -20,10 +20,9 @@
 
 /* Whether connections that the Environment has accepted may have places, or have had: if it has
  * never accepted one, there is nothing to be looked for. */
-static __always_inline bool pg_may_be_accepted(const struct pg_header *header)
+static __always_inline bool pg_may_be_accepted(__u32 state)
 {
-	__u32 index = header->state;
-	const struct pg_flow_count *count = bpf_map_lookup_elem(&pg_flow_counts, &index);
+	const struct pg_flow_count *count = bpf_map_lookup_elem(&pg_flow_counts, &state);
 
 	return count && count->has_accepted;
 }
@@ -95,7 +94,7 @@ static __always_inline __u16 pg_accepted_of(struct __sk_buff *skb, const struct 
 {
 	__u64 words[2];
 
-	if (!pg_may_be_accepted(header))
+	if (!pg_may_be_accepted(header->state))
 		return 0;
 	__builtin_memcpy(words, &facts->remote, sizeof(words));
 	return pg_accepted_from(skb, header->state, words[0], words[1], facts->remote_port);

@@ -125,7 +125,7 @@ static __always_inline void pg_record_egress(struct __sk_buff *skb, const struct
 	if (facts->protocol == IPPROTO_TCP)
 		pg_recent_record(view, view->header->env_id, facts, reason, 0);
 	/* Public has its own reason. */
-	if (facts->bits & PG_FACT_ACCEPTED && pg_may_be_accepted(view->header))
+	if (facts->bits & PG_FACT_ACCEPTED && pg_may_be_accepted(view->header->state))
 		pg_mark_lasting(skb, view->header->state);
 	if (facts->protocol == IPPROTO_UDP || facts->bits & PG_FACT_ACCEPTED)
 		pg_remember(skb, view, reason);

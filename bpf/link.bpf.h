@@ -345,7 +345,7 @@ static __always_inline bool pg_link_goes_by_host(struct __sk_buff *skb, const st
 static __always_inline bool pg_link_has_sent(struct __sk_buff *skb, const struct pg_view *view)
 {
 	return pg_sent_find(skb, view->header->env_id, view->header->epoch, view->generation,
-			    skb->ifindex | pg_sent_accepted(view->header)) >= 0;
+			    skb->ifindex | (__u64)view->header->state << PG_SENT_STATE) >= 0;
 }
 
 static __always_inline void pg_link_remember(struct __sk_buff *skb, const struct pg_view *view,

@@ -45,7 +45,7 @@ int pg_egress(struct __sk_buff *skb)
 	struct pg_view view;
 	int known;
 
-	known = pg_find_sent(skb, header, word, pg_sent_accepted(header));
+	known = pg_find_sent(skb, header, word, (__u64)header->state << PG_SENT_STATE);
 	if (known < 0) {
 		pg_view_fill(&view, header, word);
 		return pg_judge_egress(skb, &view, counters);
@@ -192,7 +192,7 @@ static __always_inline void pg_forget_accepted(struct bpf_sock_addr *ctx)
 	if (!sk || ctx->type != PG_SOCK_STREAM)
 		return;
 	bpf_sk_storage_delete(&pg_marks, sk);
-	if (!pg_may_be_accepted(header))
+	if (!pg_may_be_accepted(header->state))
 		return;
 	cookie = bpf_get_socket_cookie(ctx);
 	place = pg_accepted_find(header->state, cookie);

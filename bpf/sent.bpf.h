@@ -71,8 +71,7 @@ static __always_inline __u32 pg_sent_ends(const struct pg_facts *facts)
 #define PG_SENT_LINK	0xffffffffULL
 #define PG_SENT_IN	(1ULL << 32) /* the packet comes in */
 /* From these bits on, of what is to be remembered: enum pg_reason, and the slot of the phase's
- * learned addresses; of what is looked for, the state of an Environment that has accepted
- * connections, or 0. */
+ * learned addresses; of what is looked for, the state. */
 #define PG_SENT_REASON	40
 #define PG_SENT_LEARNED 48
 #define PG_SENT_STATE	48
@@ -140,11 +139,6 @@ static __always_inline int pg_sent_read(struct pg_mark *mark, __u64 env_id, __u6
 	return difference ? PG_SENT_UNKNOWN : reason;
 }
 
-static __always_inline __u64 pg_sent_accepted(const struct pg_header *header)
-{
-	return pg_may_be_accepted(header) ? (__u64)header->state << PG_SENT_STATE : 0;
-}
-
 /* By the record in the socket's mark. */
 static __always_inline int pg_sent_find_in(struct pg_mark *mark, struct __sk_buff *skb,
 					   __u64 env_id, __u64 epoch, __u64 generation, __u64 where)
@@ -178,7 +172,7 @@ __noinline int pg_sent_find(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __
 
 		if (where & PG_SENT_IN)
 			return PG_SENT_UNKNOWN;
-		if (where >> PG_SENT_STATE &&
+		if (pg_may_be_accepted(where >> PG_SENT_STATE) &&
 		    pg_accepted_find(where >> PG_SENT_STATE, bpf_get_socket_cookie(skb)))
 			return PG_SENT_UNKNOWN;
 		key.now = bpf_jiffies64();
