@@ -10,7 +10,6 @@
 #include "maps_shared.bpf.h"
 #include "task.bpf.h"
 
-#define PG_EEXIST	      17
 #define PG_ARPHRD_ETHER	      1
 #define PG_ETHERNET_ADDRESS   6
 /* So many are looked at of a list; what is behind them is not believed. */

@@ -10,7 +10,6 @@
 /* How stale .seen may be: refreshing it for every packet would bounce a cache line. */
 #define PG_FLOW_REFRESH_NS 1000000000ULL
 
-#define PG_EEXIST 17
 #define PG_ENOSPC 28
 
 static __always_inline void pg_flow_key_fill(struct pg_flow_key *key,

@@ -11,6 +11,9 @@
 #include <phasegate/abi/limits.h>
 #include <phasegate/abi/member.h>
 
+/* What writing an element that is there already fails with. */
+#define PG_EEXIST 17
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PG_MEMBERS_TOTAL_MAX);

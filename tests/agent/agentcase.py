@@ -9,6 +9,13 @@ from daemon import Daemon, start_in, wait_in
 from harness import NetTest
 from phasegate import reap_orphans
 
+# Settings by which whatever the host is exposed to is listed, and refused to nobody.
+ALL_LISTED = dict.fromkeys(
+    ("privileged", "host_pid_ptrace", "host_pid", "host_files", "bpf_files", "cgroup_writable",
+     "proc_writable", "cap_sys_admin", "cap_sys_module", "cap_sys_rawio", "cap_dac_read_search",
+     "cap_bpf", "cap_net_admin", "unguarded_link", "device_host", "device_kvm", "device_tun",
+     "device_vhost", "host_socket", "runtime_socket", "vsock"), "list")
+
 _numbers = itertools.count(1)
 
 

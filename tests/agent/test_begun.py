@@ -15,7 +15,7 @@ import time
 
 import begin
 import cgroups
-from agentcase import AgentTest
+from agentcase import ALL_LISTED, AgentTest
 from daemon import BUSY_LIMIT
 from harness import main
 from lab import Namespace
@@ -27,11 +27,7 @@ NETWORK = ipaddress.IPv4Network("192.0.2.64/27")
 
 class Begun(AgentTest):
     # What the test has in the place of a container is not one otherwise.
-    SETTINGS = {"exposures": dict.fromkeys(
-        ("privileged", "host_pid_ptrace", "host_pid", "host_files", "bpf_files", "cgroup_writable",
-         "proc_writable", "cap_sys_admin", "cap_sys_module", "cap_sys_rawio", "cap_dac_read_search",
-         "cap_bpf", "cap_net_admin", "unguarded_link", "device_host", "device_kvm", "device_tun",
-         "device_vhost", "host_socket", "runtime_socket", "vsock"), "list")}
+    SETTINGS = {"exposures": ALL_LISTED}
 
     def setUp(self):
         super().setUp()

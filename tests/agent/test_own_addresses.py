@@ -6,7 +6,7 @@ import tempfile
 import time
 
 import cgroups
-from agentcase import AgentTest
+from agentcase import ALL_LISTED, AgentTest
 from harness import main
 from lab import Namespace, in_root
 from phasegate import NO_NETWORK
@@ -14,11 +14,7 @@ from phasegate import NO_NETWORK
 
 class OwnAddresses(AgentTest):
     # What the test has in the place of a container is not one otherwise.
-    SETTINGS = {"exposures": dict.fromkeys(
-        ("privileged", "host_pid_ptrace", "host_pid", "host_files", "bpf_files", "cgroup_writable",
-         "proc_writable", "cap_sys_admin", "cap_sys_module", "cap_sys_rawio", "cap_dac_read_search",
-         "cap_bpf", "cap_net_admin", "unguarded_link", "device_host", "device_kvm", "device_tun",
-         "device_vhost", "host_socket", "runtime_socket", "vsock"), "list")}
+    SETTINGS = {"exposures": ALL_LISTED}
 
     def wait_for(self, condition, about):
         deadline = time.monotonic() + 30
