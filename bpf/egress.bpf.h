@@ -4,6 +4,7 @@
 
 #include "accepted.bpf.h"
 #include "count.bpf.h"
+#include "datagram.bpf.h"
 #include "decide.bpf.h"
 #include "dns.bpf.h"
 #include "facts.h"
@@ -99,18 +100,20 @@ static __always_inline int pg_dns_wait(struct __sk_buff *skb, const struct pg_vi
 	return PG_HOOK_DENY;
 }
 
-static __always_inline void pg_remember(struct __sk_buff *skb, const struct pg_view *view,
-					enum pg_reason reason)
+/* A datagram is remembered if its flow is known already: who sends one to each of many gains
+ * nothing by it. */
+static __always_inline void pg_record_datagram(struct __sk_buff *skb, const struct pg_view *view,
+					       const struct pg_facts *facts, struct pg_flow *flow,
+					       enum pg_reason reason, struct pg_counters *counters)
 {
-	pg_sent_remember(skb, view->header->env_id, view->header->epoch, view->generation,
-			 pg_sent_where(view, reason, 0));
+	if (!(facts->bits & PG_FACT_INBOUND))
+		pg_flow_record_outbound(view, facts, flow, counters);
+	if (flow)
+		pg_datagram_remember(skb, view->header->env_id, view->header->epoch,
+				     view->generation, pg_sent_where(view, reason, 0));
 }
 
-/*
- * A packet that is not to lo was let out. The answers to a datagram are told by its flow; where
- * there is no room for one, nothing that comes in is taken for more than an answer for longer than
- * the datagram is remembered.
- */
+/* A packet that is not to lo was let out. */
 static __always_inline void pg_record_egress(struct __sk_buff *skb, const struct pg_view *view,
 					     const struct pg_facts *facts, struct pg_flow *flow,
 					     enum pg_reason reason, struct pg_counters *counters)
@@ -120,15 +123,17 @@ static __always_inline void pg_record_egress(struct __sk_buff *skb, const struct
 			pg_flow_record_hidden(view, facts, counters);
 		return;
 	}
-	if (facts->protocol == IPPROTO_UDP && !(facts->bits & PG_FACT_INBOUND))
-		pg_flow_record_outbound(view, facts, flow, counters);
+	if (facts->protocol == IPPROTO_UDP)
+		pg_record_datagram(skb, view, facts, flow, reason, counters);
 	if (facts->protocol == IPPROTO_TCP)
 		pg_recent_record(view, view->header->env_id, facts, reason, 0);
 	/* Public has its own reason. */
-	if (facts->bits & PG_FACT_ACCEPTED && pg_may_be_accepted(view->header->state))
+	if (!(facts->bits & PG_FACT_ACCEPTED))
+		return;
+	if (pg_may_be_accepted(view->header->state))
 		pg_mark_lasting(skb, view->header->state);
-	if (facts->protocol == IPPROTO_UDP || facts->bits & PG_FACT_ACCEPTED)
-		pg_remember(skb, view, reason);
+	pg_sent_remember(skb, view->header->env_id, view->header->epoch, view->generation,
+			 pg_sent_where(view, reason, 0));
 }
 
 static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct pg_view *view,

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "count.bpf.h"
+#include "datagram.bpf.h"
 #include "decide.bpf.h"
 #include "flow.bpf.h"
 #include "link_packet.bpf.h"
@@ -341,25 +342,15 @@ static __always_inline bool pg_link_goes_by_host(struct __sk_buff *skb, const st
 	       (packet.to == link->stations.host || packet.to == link->stations.bridge);
 }
 
-/* Whether the guard has let out a packet of the same tuple and socket a while ago. */
-static __always_inline bool pg_link_has_sent(struct __sk_buff *skb, const struct pg_view *view)
+/* Whether the guard has let out a datagram of the same tuple and socket a while ago. */
+static __always_inline bool pg_link_knows_datagram(struct __sk_buff *skb,
+						   const struct pg_view *view)
 {
-	return pg_sent_find(skb, view->header->env_id, view->header->epoch, view->generation,
-			    skb->ifindex | (__u64)view->header->state << PG_SENT_STATE) >= 0;
+	return pg_datagram_find(skb, view->header->env_id, view->header->epoch, view->generation,
+				skb->ifindex) >= 0;
 }
 
-static __always_inline void pg_link_remember(struct __sk_buff *skb, const struct pg_view *view,
-					     enum pg_reason reason)
-{
-	pg_sent_remember(skb, view->header->env_id, view->header->epoch, view->generation,
-			 pg_sent_where(view, reason, skb->ifindex));
-}
-
-/*
- * The same of a segment of TCP, or whether it may leave by few facts (stream.bpf.h). What a socket
- * with a mark has sent says nothing of what asks for a connection, which is recorded: a process
- * inside can make that of any segment, behind its socket.
- */
+/* The same of a segment of TCP, or whether it may leave by few facts (stream.bpf.h). */
 static __always_inline bool pg_link_knows_segment(struct __sk_buff *skb, const struct pg_view *view)
 {
 	struct bpf_sock *sk = skb->sk;
@@ -367,9 +358,23 @@ static __always_inline bool pg_link_knows_segment(struct __sk_buff *skb, const s
 
 	if (!sk || !pg_stream_read_socket(skb, &state))
 		return false;
-	if (bpf_sk_storage_get(&pg_marks, sk, NULL, 0))
-		return !pg_stream_asks(skb) && pg_link_has_sent(skb, view);
-	return pg_link_has_sent(skb, view) || pg_stream_passes(skb, view, state);
+	if (pg_sent_find(skb, view->header->env_id, view->header->epoch, view->generation,
+			 skb->ifindex | (__u64)view->header->state << PG_SENT_STATE) >= 0)
+		return true;
+	return !bpf_sk_storage_get(&pg_marks, sk, NULL, 0) && pg_stream_passes(skb, view, state);
+}
+
+static __always_inline void pg_link_remember(struct __sk_buff *skb, const struct pg_view *view,
+					     __u8 protocol, enum pg_reason reason)
+{
+	const __u64 where = pg_sent_where(view, reason, skb->ifindex);
+
+	if (protocol == IPPROTO_UDP)
+		pg_datagram_remember(skb, view->header->env_id, view->header->epoch,
+				     view->generation, where);
+	else if (protocol == IPPROTO_TCP)
+		pg_sent_remember(skb, view->header->env_id, view->header->epoch, view->generation,
+				 where);
 }
 
 /* 1: the packet needs no more to be judged, and goes by the host. A global function as
@@ -390,7 +395,7 @@ __noinline int pg_link_knows(struct __sk_buff *skb)
 	if (!view.valid || !pg_link_goes_by_host(skb, link))
 		return 0;
 	return protocol == IPPROTO_TCP ? pg_link_knows_segment(skb, &view)
-				       : pg_link_has_sent(skb, &view);
+				       : pg_link_knows_datagram(skb, &view);
 }
 
 static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_run *run,
@@ -409,8 +414,7 @@ static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_r
 	if (pg_reason_verdict(reason) != PG_ALLOW && !pg_link_is_others(skb, link, &run->packet))
 		return pg_link_deny(view, &run->facts, reason);
 	pg_link_record(skb, link, view, table, &run->facts, &run->packet);
-	if (run->facts.protocol == IPPROTO_UDP || run->facts.protocol == IPPROTO_TCP)
-		pg_link_remember(skb, view, reason);
+	pg_link_remember(skb, view, run->facts.protocol, reason);
 	return PG_TC_NEXT;
 }
 

@@ -171,6 +171,15 @@ struct {
 	__type(value, struct pg_recent);
 } pg_recents SEC(".maps");
 
+/* Begins at a page, too. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PG_DATAGRAM_MAX);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct pg_datagram);
+} pg_datagrams SEC(".maps");
+
 /* A plain hash and not an LRU: evicting an outbound flow would let its answers open an inbound. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -10,6 +10,7 @@
 
 #include "accepted.bpf.h"
 #include "count.bpf.h"
+#include "datagram.bpf.h"
 #include "dns.bpf.h"
 #include "egress.bpf.h"
 #include "flow.bpf.h"
@@ -26,14 +27,19 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* The reason for which the same has passed the hook a while ago. where: of pg_sent_find(). */
+/* The reason for which the same has passed the hook a while ago, or PG_SENT_UNKNOWN. protocol: of
+ * pg_ip_protocol(). */
 static __always_inline int pg_find_sent(struct __sk_buff *skb, const struct pg_header *header,
-					__u64 word, __u64 where)
+					__u64 word, int protocol)
 {
+	const __u64 generation = word >> PG_STATE_GENERATION_SHIFT;
+
 	if (!pg_view_is_valid(header, word) || skb->ifindex == PG_IFINDEX_LOOPBACK)
 		return PG_SENT_UNKNOWN;
-	return pg_sent_find(skb, header->env_id, header->epoch, word >> PG_STATE_GENERATION_SHIFT,
-			    where);
+	if (protocol == IPPROTO_UDP)
+		return pg_datagram_find(skb, header->env_id, header->epoch, generation, 0);
+	return pg_sent_find(skb, header->env_id, header->epoch, generation,
+			    (__u64)header->state << PG_SENT_STATE);
 }
 
 SEC("cgroup_skb/egress")
@@ -45,7 +51,7 @@ int pg_egress(struct __sk_buff *skb)
 	struct pg_view view;
 	int known;
 
-	known = pg_find_sent(skb, header, word, (__u64)header->state << PG_SENT_STATE);
+	known = pg_find_sent(skb, header, word, pg_ip_protocol(skb, 0));
 	if (known < 0) {
 		pg_view_fill(&view, header, word);
 		return pg_judge_egress(skb, &view, counters);
@@ -88,7 +94,8 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 	}
 	/* An answer to what the socket has just sent is one whose flow is known. */
 	if (skb->ifindex != PG_IFINDEX_LOOPBACK && pg_ip_protocol(skb, 0) != IPPROTO_TCP &&
-	    pg_find_sent(skb, header, word, PG_SENT_IN) < 0)
+	    pg_datagram_find(skb, header->env_id, header->epoch, word >> PG_STATE_GENERATION_SHIFT,
+			     PG_SENT_IN) < 0)
 		pg_see_packet(skb, header, word, counters);
 	pg_count(counters, PG_COUNT_INGRESS, PG_REASON_INGRESS);
 	return PG_HOOK_ALLOW;
@@ -142,12 +149,10 @@ static __always_inline int pg_judge_sockaddr4(struct bpf_sock_addr *ctx, enum pg
 {
 	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
 	struct pg_facts facts = {};
-	struct pg_view view;
 	int verdict;
 
 	pg_addr_set_v4(&facts.remote, ctx->user_ip4);
-	pg_view_read(&view, header);
-	verdict = pg_judge_sockaddr(ctx, &view, what, &facts);
+	verdict = pg_judge_sockaddr(ctx, header, what, &facts);
 	if (facts.bits & PG_FACT_LISTENER)
 		pg_dns_write4(ctx, &header->listener[0]);
 	return verdict;
@@ -166,12 +171,10 @@ static __always_inline int pg_judge_sockaddr6(struct bpf_sock_addr *ctx, enum pg
 {
 	const struct pg_header *header = bpf_get_local_storage(&pg_headers, 0);
 	struct pg_facts facts = {};
-	struct pg_view view;
 	int verdict;
 
 	pg_read_user_ip6(ctx, &facts.remote);
-	pg_view_read(&view, header);
-	verdict = pg_judge_sockaddr(ctx, &view, what, &facts);
+	verdict = pg_judge_sockaddr(ctx, header, what, &facts);
 	if (facts.bits & PG_FACT_LISTENER)
 		pg_dns_write6(ctx, pg_addr_is_v4(&facts.remote) ? &header->listener[0]
 								: &header->listener[1]);

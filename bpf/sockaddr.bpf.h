@@ -3,6 +3,7 @@
 #pragma once
 
 #include "count.bpf.h"
+#include "datagram.bpf.h"
 #include "decide.bpf.h"
 #include "dns.bpf.h"
 #include "facts.h"
@@ -10,7 +11,6 @@
 #include "hook.bpf.h"
 #include "loopback.bpf.h"
 #include "recent.bpf.h"
-#include "sent.bpf.h"
 #include "socket.bpf.h"
 #include "view.bpf.h"
 
@@ -56,38 +56,40 @@ static __always_inline bool pg_may_reach_itself(struct bpf_sock_addr *ctx, enum 
 	return pg_listener_is_own(ctx, header, facts) && pg_binds_to_destination(ctx, facts);
 }
 
-/* The reason for which the socket has just sent a datagram to the same destination, or
+/* The reason for which the socket has sent a datagram to the same destination a while ago, or
  * PG_SENT_UNKNOWN. */
-static __always_inline int pg_was_sent_to(struct bpf_sock_addr *ctx, const struct pg_view *view,
-					  struct pg_facts *facts)
+static __always_inline int pg_was_sent_to(struct bpf_sock_addr *ctx, const struct pg_header *header,
+					  __u64 word, struct pg_facts *facts)
 {
+	struct pg_sent_key key = {.env_id = header->env_id,
+				  .epoch = header->epoch,
+				  .generation = word >> PG_STATE_GENERATION_SHIFT};
 	struct bpf_sock *sk = ctx->sk;
-	struct pg_mark *mark;
 
 	if (facts->protocol != IPPROTO_UDP || !sk || !sk->src_port)
 		return PG_SENT_UNKNOWN;
-	mark = pg_sent_mark(sk);
-	if (!mark)
-		return PG_SENT_UNKNOWN;
 	facts->local_port = bpf_htons(sk->src_port);
-	return pg_sent_reason_to(mark, view, facts);
+	key.socket = bpf_get_socket_cookie(ctx);
+	return pg_datagram_find_to(&key, facts);
 }
 
 /* The reason for which the same was let out a while ago, by this or another socket, or
- * PG_SENT_UNKNOWN. */
+ * PG_SENT_UNKNOWN. word: of the state. */
 static __always_inline int pg_judged_before(struct bpf_sock_addr *ctx, enum pg_count what,
-					    const struct pg_view *view, struct pg_facts *facts)
+					    const struct pg_header *header, __u64 word,
+					    struct pg_facts *facts)
 {
-	struct pg_recent_key key = {.place = view->header->env_id,
-				    .epoch = view->header->epoch,
-				    .generation = view->generation,
-				    .now = bpf_jiffies64()};
+	struct pg_recent_key key = {.place = header->env_id,
+				    .epoch = header->epoch,
+				    .generation = word >> PG_STATE_GENERATION_SHIFT};
 
-	if (what == PG_COUNT_SENDMSG)
-		return pg_was_sent_to(ctx, view, facts);
-	if (facts->protocol != IPPROTO_TCP || facts->remote_port == bpf_htons(PG_PORT_DNS) ||
-	    !view->valid)
+	if (!pg_view_is_valid(header, word))
 		return PG_SENT_UNKNOWN;
+	if (what == PG_COUNT_SENDMSG)
+		return pg_was_sent_to(ctx, header, word, facts);
+	if (facts->protocol != IPPROTO_TCP || facts->remote_port == bpf_htons(PG_PORT_DNS))
+		return PG_SENT_UNKNOWN;
+	key.now = bpf_jiffies64();
 	return pg_recent_find_to(&key, &facts->remote);
 }
 
@@ -95,35 +97,39 @@ static __always_inline int pg_judged_before(struct bpf_sock_addr *ctx, enum pg_c
  * The fast denial of connect() and sendmsg(): EPERM at once, where a dropped SYN alone would hang
  * the application. What they let through is judged again packet by packet.
  */
-static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx, const struct pg_view *view,
-					     enum pg_count what, struct pg_facts *facts)
+static __always_inline int pg_judge_sockaddr(struct bpf_sock_addr *ctx,
+					     const struct pg_header *header, enum pg_count what,
+					     struct pg_facts *facts)
 {
 	struct pg_counters *counters = bpf_get_local_storage(&pg_counts, 0);
+	const __u64 word = pg_view_word(header);
 	enum pg_reason reason = PG_REASON_NO_POLICY;
+	struct pg_view view;
 	bool local = false;
 	int known;
 
 	facts->remote_port = ctx->user_port;
 	facts->protocol = ctx->protocol == PG_IPPROTO_MPTCP ? IPPROTO_TCP : ctx->protocol;
-	known = pg_judged_before(ctx, what, view, facts);
+	known = pg_judged_before(ctx, what, header, word, facts);
 	if (known >= 0) {
 		pg_count(counters, what, known);
 		return PG_HOOK_ALLOW;
 	}
-	if (view->valid) {
-		local = pg_read_sockaddr_facts(ctx, what, view, facts);
-		reason = pg_decide(view, facts);
+	pg_view_fill(&view, header, word);
+	if (view.valid) {
+		local = pg_read_sockaddr_facts(ctx, what, &view, facts);
+		reason = pg_decide(&view, facts);
 	}
 	/* Asked last, because it costs most, and only where it would allow. */
 	if (reason == PG_REASON_NOT_ALLOWED && !local &&
-	    pg_may_reach_itself(ctx, what, view->header, facts))
+	    pg_may_reach_itself(ctx, what, header, facts))
 		reason = PG_REASON_LOOPBACK;
 	if (reason == PG_REASON_LISTENER)
-		pg_dns_ask(ctx, view, facts, counters);
+		pg_dns_ask(ctx, &view, facts, counters);
 	else
 		facts->bits &= ~PG_FACT_LISTENER;
 	if (pg_count(counters, what, reason) == PG_ALLOW)
 		return PG_HOOK_ALLOW;
-	pg_report_denied(view, facts, what, reason, counters);
+	pg_report_denied(&view, facts, what, reason, counters);
 	return PG_HOOK_DENY;
 }

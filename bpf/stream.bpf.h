@@ -32,18 +32,6 @@ static __always_inline bool pg_stream_read_socket(struct __sk_buff *skb, int *re
 	return true;
 }
 
-/* Whether a plain segment asks for a connection, or may; of other packets it says nothing. */
-static __always_inline bool pg_stream_asks(struct __sk_buff *skb)
-{
-	pg_word word = 0;
-
-	if (skb->protocol == bpf_htons(PG_ETH_P_IP)
-		    ? pg_load(skb, PG_LINK_NETWORK + 20 + 12, &word, 1) < 0
-		    : pg_load(skb, PG_LINK_NETWORK + 40 + 12, &word, 1) < 0)
-		return true;
-	return (bpf_ntohl(word) >> 16 & (PG_TCP_SYN | PG_TCP_ACK)) == PG_TCP_SYN;
-}
-
 /* Fills the facts of a plain segment. ret_acked: the number in network order. */
 static __always_inline bool pg_stream_read(struct __sk_buff *skb, bool in, struct pg_facts *facts,
 					   __u8 *ret_flags, __be32 *ret_acked)

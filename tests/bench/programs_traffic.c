@@ -191,7 +191,7 @@ const struct traffic traffics[] = {
 	{"TCP request/response", open_stream, exchange, .count = 50},
 	{"TCP connect + close", open_nothing, connect_and_close, .count = 50},
 	{"UDP, one flow", open_flow, send_flow, .count = 256},
-	{"UDP, 4,096 flows", open_datagrams, send_spread, .count = 256},
+	{"UDP, 4,096 flows", open_datagrams, send_spread, .count = TRAFFIC_DESTINATIONS},
 	{"UDP, new flows", open_datagrams, send_new, .forget = true, .count = 256},
 	{"UDP from outside", open_receiver, send_in, .outside = true, .count = 256},
 	{"denied: TCP connect", open_unconnected, connect_denied, .denied = true, .count = 256},

@@ -79,6 +79,8 @@ static const struct layout layouts[] = {
 	 0, 0, 0},
 	{"pg_recents", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_recent), PG_RECENT_MAX,
 	 "__u32", "pg_recent", 0, 0, 0},
+	{"pg_datagrams", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_datagram),
+	 PG_DATAGRAM_MAX, "__u32", "pg_datagram", 0, 0, 0},
 	{"pg_flows", BPF_MAP_TYPE_HASH, sizeof(struct pg_flow_key), sizeof(struct pg_flow),
 	 PG_FLOW_MAX, "pg_flow_key", "pg_flow", 0, 0, 0},
 	{"pg_flow_counts", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_flow_count),

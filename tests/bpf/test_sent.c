@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The record of a socket's last datagram (struct pg_sent), with real sockets: when there is one,
- * and what ends it. The address that it is of is forgotten by user space meanwhile, so that a
- * datagram that passes is one that was not looked up again.
+ * The records of datagrams (struct pg_datagram), with real sockets: when there is one, and what
+ * ends it. The address that it is of is forgotten by user space meanwhile, so that a datagram that
+ * passes is one that was not looked up again.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,27 +22,29 @@
 #include "phasegate.skel.h"
 #include "world.h"
 
-/* The two addresses differ in the last octet by as much as the ports, so that the part of the tuple
- * that is compared first is the same of both. */
-#define PORT	    7000
-#define DENIED_PORT 7001
-#define PAYLOAD	    40
-#define TRIES	    20000
+#define PORT	  7000
+#define FIRST_ANY 1024
+#define PAYLOAD	  40
+#define TRIES	  20000
 
 struct bench {
 	struct check check;
 	struct world world;
 	int learned, fd;
-	struct world_name to, denied;
+	uint64_t socket; /* its cookie */
+	/* Another port of the same address, and a denied address, with the same place. */
+	struct world_name to, beside, denied;
+	uint16_t beside_port;
 	const char *text;
 };
 
+/* The denied address of IPv6 differs in what is compared last. */
 static const struct {
 	int family;
 	const char *to, *denied;
 } rows[] = {
 	{AF_INET, "10.9.0.2", "10.9.0.3"},
-	{AF_INET6, "fd09::2", "fd09::3"},
+	{AF_INET6, "fd09::2", "fd09:1::2"},
 	{AF_INET6, "::ffff:10.9.0.2", "::ffff:10.9.0.3"},
 };
 
@@ -58,22 +60,66 @@ static void forget(struct bench *bench)
 	      bench->text, strerror(errno));
 }
 
-static struct pg_sent record(const struct bench *bench)
+static uint64_t cookie_of(int fd)
 {
-	struct pg_mark mark = {};
+	uint64_t cookie = 0;
+	socklen_t size = sizeof(cookie);
 
-	bpf_map_lookup_elem(bpf_map__fd(bench->world.skeleton->maps.pg_marks), &bench->fd, &mark);
-	return mark.sent;
+	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) ? 0 : cookie;
 }
 
-static bool is_recorded(const struct bench *bench)
+/* Of what the socket sends to the port of the address, which is bench->text's. */
+static uint32_t place_of(const struct bench *bench, const char *text, uint16_t port)
+{
+	const struct pg_addr addr = world_address(text);
+
+	return pg_datagram_index(bench->socket, &addr, htons(port));
+}
+
+static struct pg_sent record(const struct bench *bench)
+{
+	const uint32_t place = place_of(bench, bench->text, PORT);
+	struct pg_datagram datagram = {};
+
+	bpf_map_lookup_elem(bpf_map__fd(bench->world.skeleton->maps.pg_datagrams), &place,
+			    &datagram);
+	return datagram.sent;
+}
+
+static bool is_recorded_at(const struct bench *bench, uint16_t port)
 {
 	const struct pg_sent sent = record(bench);
 	const struct pg_addr addr = world_address(bench->text);
 
-	return sent.generation == (uint32_t)bench->world.generation &&
-	       sent.epoch == bench->world.header.epoch && sent.remote_port == htons(PORT) &&
-	       !memcmp(&sent.remote, &addr, sizeof(addr)) && sent.reason == PG_REASON_LEARNED;
+	return sent.socket == bench->socket &&
+	       sent.generation == (uint32_t)bench->world.generation &&
+	       sent.epoch == bench->world.header.epoch && sent.remote_port == htons(port) &&
+	       sent.remote == addr.word[3] &&
+	       !memcmp(sent.remote_rest, addr.word, sizeof(sent.remote_rest)) &&
+	       sent.reason == PG_REASON_LEARNED;
+}
+
+static bool is_recorded(const struct bench *bench)
+{
+	return is_recorded_at(bench, PORT);
+}
+
+/* A port of the address other than bench->to's with the same place as that. */
+static uint16_t find_beside(struct bench *bench, const char *text)
+{
+	const uint32_t place = place_of(bench, bench->text, PORT);
+
+	for (uint32_t port = FIRST_ANY; port <= UINT16_MAX; port++)
+		if (port != PORT && place_of(bench, text, (uint16_t)port) == place)
+			return (uint16_t)port;
+	CHECK(&bench->check, false, "%s: no port has the place of %s", text, bench->text);
+	return FIRST_ANY;
+}
+
+static void open_socket(struct bench *bench, int family)
+{
+	bench->fd = world_client(&bench->world, family, SOCK_DGRAM, 0);
+	bench->socket = cookie_of(bench->fd);
 }
 
 /* Sends until there is a record: it may have ended between two datagrams. */
@@ -121,6 +167,13 @@ static void try_end(struct bench *bench)
 	CHECK(&bench->check, passed_ns < 3000000000, "%s: the record does not end", bench->text);
 }
 
+/* The same phase again. */
+static void write_state(struct bench *bench)
+{
+	bench->world.generation++;
+	world_set_state(&bench->world, 0, WORLD_ALLOWLIST);
+}
+
 static void try_writes(struct bench *bench)
 {
 	warm(bench);
@@ -132,8 +185,7 @@ static void try_writes(struct bench *bench)
 
 	warm(bench);
 	forget(bench);
-	bench->world.generation++;
-	world_set_state(&bench->world, 0, WORLD_ALLOWLIST);
+	write_state(bench);
 	expect_denied(bench, &bench->to, "after a write of the same phase");
 
 	warm(bench);
@@ -160,7 +212,48 @@ static void *send_many(void *userdata)
 	return NULL;
 }
 
-/* Another destination with the same part of the tuple, also while a thread sends to the first. */
+/* Who comes first keeps the place until it is over, or of an earlier generation. */
+static void try_beside(struct bench *bench)
+{
+	warm(bench);
+	for (int i = 0; i < 4; i++)
+		CHECK(&bench->check, !world_send(bench->fd, &bench->beside, PAYLOAD), "%s: %s",
+		      bench->text, strerror(errno));
+	CHECK(&bench->check, is_recorded(bench), "%s: port %u took the place", bench->text,
+	      bench->beside_port);
+	for (const uint64_t started = pg_monotonic_ns();
+	     !is_recorded_at(bench, bench->beside_port) &&
+	     pg_monotonic_ns() - started < 3000000000;)
+		world_send(bench->fd, &bench->beside, PAYLOAD);
+	CHECK(&bench->check, is_recorded_at(bench, bench->beside_port),
+	      "%s: port %u has not got the place", bench->text, bench->beside_port);
+	write_state(bench);
+	warm(bench);
+}
+
+/* Of one socket another, of the same port, knows nothing. */
+static void try_other_socket(struct bench *bench, int family)
+{
+	struct sockaddr_storage local;
+	socklen_t size = sizeof(local);
+	const int first = bench->fd;
+	int fd;
+
+	warm(bench);
+	CHECK(&bench->check, !getsockname(first, (struct sockaddr *)&local, &size), "%s: %s",
+	      bench->text, strerror(errno));
+	forget(bench);
+	close(first);
+	fd = world_client(&bench->world, family, SOCK_DGRAM, 0);
+	CHECK(&bench->check, !bind(fd, (const struct sockaddr *)&local, size), "%s: bind: %s",
+	      bench->text, strerror(errno));
+	bench->fd = fd;
+	expect_denied(bench, &bench->to, "another socket of the same port");
+	bench->socket = cookie_of(fd);
+	warm(bench);
+}
+
+/* Another destination with the same place, also while a thread sends to the first. */
 static void try_other(struct bench *bench)
 {
 	struct sender allowed = {bench, &bench->to, 0, 0},
@@ -168,7 +261,7 @@ static void try_other(struct bench *bench)
 	pthread_t thread;
 
 	warm(bench);
-	expect_denied(bench, &bench->denied, "another address of the same ends");
+	expect_denied(bench, &bench->denied, "another address of the same place");
 	CHECK(&bench->check, is_recorded(bench), "%s: a denied one took the record", bench->text);
 	if (pthread_create(&thread, NULL, send_many, &allowed))
 		exit(EXIT_FAILURE);
@@ -199,7 +292,7 @@ static void try_mapped_header(struct bench *bench)
 	bench->text = "fd09::2";
 	learn(bench, UINT64_MAX);
 	bench->text = "::ffff:10.9.0.2";
-	bench->fd = world_client(&bench->world, AF_INET6, SOCK_DGRAM, 0);
+	open_socket(bench, AF_INET6);
 	warm(bench);
 	before = world_counted(&bench->world, PG_REASON_ADDRESS_FORM);
 	expect_denied(bench, &other, "as mapped addresses in an IPv6 header");
@@ -221,15 +314,19 @@ int main(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		bench.text = rows[i].to;
 		bench.to = world_name(rows[i].to, PORT);
-		bench.denied = world_name(rows[i].denied, DENIED_PORT);
-		bench.fd = world_client(&bench.world, rows[i].family, SOCK_DGRAM, 0);
+		open_socket(&bench, rows[i].family);
+		bench.beside_port = find_beside(&bench, rows[i].to);
+		bench.beside = world_name(rows[i].to, bench.beside_port);
+		bench.denied = world_name(rows[i].denied, find_beside(&bench, rows[i].denied));
 		try_first(&bench);
 		try_end(&bench);
 		try_writes(&bench);
 		try_other(&bench);
+		try_beside(&bench);
+		try_other_socket(&bench, rows[i].family);
 		close(bench.fd);
 	}
-	check_group(&bench.check, "the last datagram of a socket");
+	check_group(&bench.check, "datagrams of a socket");
 	try_mapped_header(&bench);
 	close(bench.learned);
 	world_close(&bench.world);
