@@ -72,12 +72,12 @@ __noinline int pg_datagram_remember(struct __sk_buff *skb, __u64 env_id, __u64 e
 				    __u64 generation, __u64 where)
 {
 	struct pg_sent_key key = {.env_id = env_id, .epoch = epoch, .generation = generation};
-	const __u64 now = bpf_jiffies64();
 	struct bpf_sock *sk = skb->sk;
 	struct pg_facts facts = {};
 	struct pg_datagram *place;
 	struct pg_mark *mark;
 	pg_word ports;
+	__u64 now;
 
 	mark = sk ? bpf_sk_storage_get(&pg_marks, sk, NULL, 0) : NULL;
 	if (!mark || mark->kind != PG_MARK_DATAGRAM ||
@@ -88,6 +88,7 @@ __noinline int pg_datagram_remember(struct __sk_buff *skb, __u64 env_id, __u64 e
 	place = pg_datagram_place(key.socket, &facts);
 	if (!place)
 		return 0;
+	now = bpf_jiffies64();
 	bpf_spin_lock(&place->lock);
 	if (where & PG_SENT_LINK)
 		pg_sent_confirm(&place->sent, &key, &facts, where);

@@ -250,17 +250,18 @@ __noinline int pg_sent_remember(struct __sk_buff *skb, __u64 env_id, __u64 epoch
 				__u64 where)
 {
 	const struct pg_sent_key key = {.env_id = env_id, .epoch = epoch, .generation = generation};
-	const __u64 until = bpf_jiffies64() + PG_LASTS_JIFFIES;
 	struct bpf_sock *sk = skb->sk;
 	struct pg_facts facts = {};
 	struct pg_mark *mark;
 	pg_word ports;
+	__u64 until;
 
 	mark = sk ? bpf_sk_storage_get(&pg_marks, sk, NULL, 0) : NULL;
 	if (!mark || mark->kind != PG_MARK_ACCEPTED ||
 	    !pg_sent_read_packet(skb, where, IPPROTO_TCP, &facts, &ports, 1) ||
 	    !pg_sent_lasts(where, &facts))
 		return 0;
+	until = bpf_jiffies64() + PG_LASTS_JIFFIES;
 	bpf_spin_lock(&mark->lock);
 	if (where & PG_SENT_LINK)
 		pg_sent_confirm(&mark->sent, &key, &facts, where);
