@@ -15,7 +15,7 @@
 
 /* Kernel memory of the programs and of the maps that have a fixed size, for the advice on locked
  * memory: mostly the hash tables of flows and addresses and the outer maps. */
-#define FIXED_BYTES (6UL * 1024 * 1024)
+#define FIXED_BYTES (8UL * 1024 * 1024)
 
 static int log_libbpf(enum libbpf_print_level level, const char *format, va_list arguments)
 {
