@@ -18,6 +18,7 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "dns.h"
 #include "kernel/begun.h"
 #include "kernel/link.h"
@@ -59,14 +60,16 @@ static unsigned int patience_ms(const struct pg_environment *environment, unsign
 	return environment->ending ? AGAIN_MS : first;
 }
 
-static int kill_place(struct pg_place *place, struct pg_error *err)
+/* Each is killed once, whatever is left of the time. */
+static int kill_place(struct pg_place *place, uint64_t deadline, struct pg_error *err)
 {
+	const uint64_t now = pg_monotonic_ns();
+	const uint64_t left_ms = now < deadline ? (deadline - now) / PG_NSEC_PER_MSEC : 0;
 	int error;
 
 	if (pg_place_is_gone(place))
 		return 0;
-	error = pg_cgroup_kill(place->fd, patience_ms(place->environment, PG_CGROUP_KILL_MS), NULL,
-			       err);
+	error = pg_cgroup_kill(place->fd, left_ms ? (unsigned int)left_ms : 1, NULL, err);
 	return pg_place_is_gone(place) ? 0 : error;
 }
 
@@ -77,14 +80,18 @@ static int kill_place(struct pg_place *place, struct pg_error *err)
 static int close_and_kill(struct pg_environment *environment, struct pg_error *err)
 {
 	int error = close_state(environment, err), failed;
+	uint64_t deadline;
 
 	for (size_t i = 0; i < pg_place_count(environment); i++) {
 		failed = close_place(environment, &environment->places[i], error ? NULL : err);
 		error = error ? error : failed;
 	}
 	pg_step(PG_STEP_END_CLOSED);
+	/* One for all members: they die at the same time, or what keeps them keeps us only once. */
+	deadline =
+		pg_monotonic_ns() + patience_ms(environment, PG_CGROUP_KILL_MS) * PG_NSEC_PER_MSEC;
 	for (size_t i = 0; i < pg_place_count(environment); i++) {
-		failed = kill_place(&environment->places[i], error ? NULL : err);
+		failed = kill_place(&environment->places[i], deadline, error ? NULL : err);
 		error = error ? error : failed;
 	}
 	if (!error)
@@ -195,8 +202,9 @@ int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy h
 	environment->intent = how == PG_DESTROY_RELEASE ? PG_INTENT_RELEASE : PG_INTENT_KILL;
 	error = undo(environment, &records_fd, err);
 	/* What failed for want of memory has not, most often, the next time; each step may be done
-	 * twice. After that it is tried later (ending.c), or at the next start. */
-	if (error && error != -EBUSY && error != -EAGAIN)
+	 * twice. After that, and where there was a wait in vain, it is tried later (ending.c), or
+	 * at the next start. */
+	if (error && error != -EBUSY && error != -EAGAIN && error != -ETIMEDOUT)
 		error = undo(environment, &records_fd, err);
 	/* To the caller these mean that nothing has changed. */
 	if (error == -EBUSY || error == -EAGAIN)

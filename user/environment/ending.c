@@ -2,8 +2,10 @@
 /*
  * Kept Environments whose end has failed, for want of memory or because something in the way cannot
  * be removed yet. Nobody has them any more, and what is left of them stays closed; the host tries
- * again, each time after a longer while. What has not succeeded when the process ends is for its
- * next start.
+ * again, each after a longer while than before. One a turn, that which is due the longest: a try
+ * may have to wait, for processes that do not die or for the lock of the records, and whatever else
+ * there is to do is done in between. What has not succeeded when the process ends is for its next
+ * start.
  */
 #include "host_internal.h"
 
@@ -12,12 +14,31 @@
 
 #define PAUSE_FIRST_NS (PG_NSEC_PER_SEC / 2)
 #define PAUSE_LAST_NS  (64 * PG_NSEC_PER_SEC)
+/* Of what a try takes, that much longer none follows. */
+#define PAUSE_SHARE    4
+
+static struct pg_environment *find_next(const struct pg_host *host)
+{
+	struct pg_environment *environment, *next = LIST_FIRST(&host->ending);
+
+	LIST_FOREACH (environment, &host->ending, link)
+		if (environment->ending_at < next->ending_at)
+			next = environment;
+	return next;
+}
 
 static void set_timer(struct pg_host *host)
 {
+	const struct pg_environment *environment = find_next(host);
+	const uint64_t now = pg_monotonic_ns();
 	struct pg_error err = {};
+	uint64_t at;
 
-	if (pg_timer_set(host->ending_fd, host->ending_pause, 0, &err))
+	if (!environment)
+		return;
+	at = environment->ending_at;
+	at = at > host->ending_next ? at : host->ending_next;
+	if (pg_timer_set(host->ending_fd, at > now ? at - now : 1, 0, &err))
 		pg_host_warn(host, "ending", err.text);
 }
 
@@ -28,42 +49,50 @@ bool pg_ending_take(struct pg_environment *environment)
 	if (host->ending_fd < 0 || environment->record_fd < 0 || !environment->record.kept)
 		return false;
 	environment->ending = true;
+	environment->ending_pause = PAUSE_FIRST_NS;
+	environment->ending_at = pg_monotonic_ns() + PAUSE_FIRST_NS;
 	LIST_INSERT_HEAD(&host->ending, environment, link);
-	host->ending_pause = PAUSE_FIRST_NS;
 	set_timer(host);
 	return true;
 }
 
-static int try_all(void *userdata, struct pg_error *err)
+static void try_one(struct pg_environment *environment)
+{
+	struct pg_error fault = {};
+
+	if (pg_environment_undo(environment, &fault)) {
+		pg_log_debug("ending the Environment %s again: %s", environment->record.name,
+			     fault.text);
+		environment->ending_pause *= 2;
+		if (environment->ending_pause > PAUSE_LAST_NS)
+			environment->ending_pause = PAUSE_LAST_NS;
+		environment->ending_at = pg_monotonic_ns() + environment->ending_pause;
+		return;
+	}
+	pg_log_debug("ended the Environment %s at last", environment->record.name);
+	LIST_REMOVE(environment, link);
+	pg_environment_free(environment);
+}
+
+static int try_next(void *userdata, struct pg_error *err)
 {
 	struct pg_host *host = userdata;
-	struct pg_environment *environment, *next;
+	struct pg_environment *environment = find_next(host);
+	const uint64_t start = pg_monotonic_ns();
+	uint64_t now;
 
 	pg_timer_acknowledge(host->ending_fd);
-	for (environment = LIST_FIRST(&host->ending); environment; environment = next) {
-		struct pg_error fault = {};
-
-		next = LIST_NEXT(environment, link);
-		if (pg_environment_undo(environment, &fault)) {
-			pg_log_debug("ending the Environment %s again: %s",
-				     environment->record.name, fault.text);
-			continue;
-		}
-		pg_log_debug("ended the Environment %s at last", environment->record.name);
-		LIST_REMOVE(environment, link);
-		pg_environment_free(environment);
-	}
-	host->ending_pause *= 2;
-	if (host->ending_pause > PAUSE_LAST_NS)
-		host->ending_pause = PAUSE_LAST_NS;
-	if (!LIST_EMPTY(&host->ending))
-		set_timer(host);
+	if (environment && environment->ending_at <= start)
+		try_one(environment);
+	now = pg_monotonic_ns();
+	host->ending_next = now + PAUSE_SHARE * (now - start);
+	set_timer(host);
 	return 0;
 }
 
 int pg_ending_start(struct pg_host *host, struct pg_error *err)
 {
-	host->ending_source = (struct pg_source){try_all, host};
+	host->ending_source = (struct pg_source){try_next, host};
 	return host->pins ? pg_host_add_timer(host, &host->ending_source, &host->ending_fd, err)
 			  : 0;
 }

@@ -80,7 +80,7 @@ struct pg_host {
 	struct pg_environment_list ending;
 	int ending_fd; /* a timer; -1: none is tried again */
 	struct pg_source ending_source;
-	uint64_t ending_pause;
+	uint64_t ending_next; /* not before then is one tried again */
 	pg_warning warning;
 	pg_denied denied;
 	pg_refused refused;
@@ -204,7 +204,9 @@ struct pg_environment {
 	bool stranded;		 /* a closing pass is due */
 	uint64_t held;		 /* places that are frozen for a moment, a bit each */
 	struct pg_before before; /* it was made */
-	bool ending; /* its end has failed: it is tried again, without waiting for long */
+	/* ending.c: its end has failed, and is tried again, without waiting for long */
+	bool ending;
+	uint64_t ending_at, ending_pause;
 	struct pg_environment_cost cost;
 	uint64_t flows_refused;		    /* of these the host was told */
 	struct pg_connections *connections; /* NULL: none were looked for */
