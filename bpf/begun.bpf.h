@@ -138,7 +138,7 @@ static __always_inline void pg_begun_spoil(__u64 cookie)
 	struct pg_begun *begun = bpf_map_lookup_elem(&pg_begun, &cookie);
 
 	if (begun && !begun->whole)
-		begun->spoiled = 1;
+		__sync_fetch_and_add(&begun->spoiled, 1);
 }
 
 static __always_inline void pg_begun_tell(const struct pg_begun *begun, __u64 cookie)

@@ -16,6 +16,7 @@ struct pg_environment *pg_environment_new(struct pg_host *host)
 	if (!environment)
 		return NULL;
 	environment->host = host;
+	environment->number = ++host->environment_count;
 	environment->record_fd = -1;
 	environment->state.phase = PG_PHASE_NONE;
 	return environment;

@@ -38,23 +38,68 @@ static void take_begun(struct pg_home *home, const struct pg_begun *begun)
 	home->stale_links = true;
 }
 
+/* Nobody can tell since when what is there may be the workload's doing. */
+static void fix(struct pg_home *home)
+{
+	if (!home->untouched || home->fixed)
+		return;
+	home->fixed = true;
+	home->fixed_since = pg_monotonic_ns();
+}
+
+static bool has_old(const struct pg_environment_list *list, uint64_t number)
+{
+	const struct pg_environment *environment;
+
+	LIST_FOREACH (environment, list, link)
+		if (environment->number <= number)
+			return true;
+	return false;
+}
+
+/*
+ * Whether a program may have begun without a trace, in whatever namespace: one of an Environment
+ * that was there when the last one was missed, and that has not ended, with which traces go, too.
+ */
+static bool may_have_missed(const struct pg_environment *environment, uint32_t missed)
+{
+	struct pg_host *host = environment->host;
+
+	if (missed != host->begun_missed) {
+		host->begun_missed = missed;
+		host->begun_missed_of = host->environment_count;
+	}
+	if (!host->begun_missed_of)
+		return false;
+	if (host->strays || !LIST_EMPTY(&host->kept) ||
+	    environment->number <= host->begun_missed_of ||
+	    has_old(&host->environments, host->begun_missed_of) ||
+	    has_old(&host->ending, host->begun_missed_of))
+		return true;
+	host->begun_missed_of = 0;
+	return false;
+}
+
 bool pg_home_is_untouched(struct pg_home *home)
 {
+	const struct pg_environment *environment = home->environment;
+	enum pg_begun_found found;
 	struct pg_begun begun;
+	uint32_t missed;
 
 	if (!home->told || home->begun)
 		return false;
-	switch (pg_begun_read(home->environment->host->kernel, home->netns, &begun)) {
+	found = pg_begun_read(environment->host->kernel, home->netns, &begun, &missed);
+	if (found != PG_BEGUN_UNKNOWN && may_have_missed(environment, missed))
+		found = PG_BEGUN_UNKNOWN;
+	switch (found) {
 	case PG_BEGUN_NOT:
 		return home->untouched;
 	case PG_BEGUN_SO:
 		take_begun(home, &begun);
 		break;
 	case PG_BEGUN_UNKNOWN:
-		if (home->untouched && !home->fixed) {
-			home->fixed = true;
-			home->fixed_since = pg_monotonic_ns();
-		}
+		fix(home);
 		break;
 	}
 	home->untouched = false;

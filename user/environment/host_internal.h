@@ -76,6 +76,11 @@ struct pg_host {
 	struct pg_source **turn;
 	size_t turn_count;
 	struct pg_environment_list environments;
+	uint64_t environment_count; /* so far */
+	/* homes_begun.c: how many programs could not be seen to begin, and the number of the last
+	 * Environment that one of them may be of; 0: all of these have ended. */
+	uint32_t begun_missed;
+	uint64_t begun_missed_of;
 	/* ending.c: those whose end has failed */
 	struct pg_environment_list ending;
 	int ending_fd; /* a timer; -1: none is tried again */
@@ -97,6 +102,7 @@ struct pg_host {
 	struct pg_kept_list kept;
 	bool in_use;	      /* something in the kernel stays with what is pinned */
 	bool failed_adoption; /* of one that stays as it is */
+	bool strays;	      /* somebody is in the kernel's tables whom nobody has adopted */
 	/* The operator's ceiling. */
 	struct pg_address_set never_allowed;
 	struct pg_kernel_set ceiling;
@@ -185,6 +191,7 @@ struct pg_place {
 struct pg_environment {
 	LIST_ENTRY(pg_environment) link;
 	struct pg_host *host;
+	uint64_t number;	 /* of those that the host has made or adopted */
 	struct pg_record record; /* .cgroups are the places' paths */
 	int record_fd;
 	enum pg_intent intent;

@@ -55,6 +55,7 @@ void pg_kept_drop(struct pg_host *host, struct pg_kept *kept, bool adopted)
 	LIST_REMOVE(kept, link);
 	clear_kept(kept);
 	host->failed_adoption |= !adopted;
+	host->strays |= !adopted;
 	if (host->failed_adoption)
 		return;
 	pg_set_destroy(host->kernel, &ceiling);
@@ -386,6 +387,7 @@ static int settle(struct pg_host *host, int records_fd, struct pg_kept *kept, st
 	if (!error) {
 		error = occupy(host, kept, &why);
 		if (is_damage(error)) {
+			host->strays = true;
 			shut(host, &record, kept, &why);
 			return 0;
 		}
@@ -396,6 +398,7 @@ static int settle(struct pg_host *host, int records_fd, struct pg_kept *kept, st
 		return pg_error_prefix(err, "the kept Environment %s", kept->name);
 	if (intent != PG_INTENT_NONE) {
 		/* It stays as it is, not to be adopted, until the next start. */
+		host->strays = true;
 		pg_host_warn(host, "orphan", fault.text);
 		LIST_REMOVE(kept, link);
 		clear_kept(kept);

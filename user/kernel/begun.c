@@ -25,24 +25,26 @@ int pg_begun_start(struct pg_kernel *kernel, struct pg_error *err)
 }
 
 enum pg_begun_found pg_begun_read(struct pg_kernel *kernel, uint64_t cookie,
-				  struct pg_begun *ret_begun)
+				  struct pg_begun *ret_begun, uint32_t *ret_missed)
 {
 	const uint64_t none = 0;
-	struct pg_begun begun;
+	struct pg_begun begun, missed;
+	int error;
 
 	if (!cookie)
 		return PG_BEGUN_UNKNOWN;
-	if (!bpf_map_lookup_elem(begun_fd(kernel), &cookie, &begun)) {
-		if (!begun.whole || begun.spoiled)
-			return PG_BEGUN_UNKNOWN;
-		*ret_begun = begun;
-		return PG_BEGUN_SO;
-	}
-	/* Where there was no room, it is said before the program begins. */
-	return errno != ENOENT || bpf_map_lookup_elem(begun_fd(kernel), &none, &begun) ||
-			       begun.spoiled
-		       ? PG_BEGUN_UNKNOWN
-		       : PG_BEGUN_NOT;
+	error = bpf_map_lookup_elem(begun_fd(kernel), &cookie, &begun) ? errno : 0;
+	if (error ? error != ENOENT : !begun.whole || begun.spoiled)
+		return PG_BEGUN_UNKNOWN;
+	/* Where there was no room, it is counted before the program begins, and so before what it
+	 * has made of the namespace can be written down. */
+	if (bpf_map_lookup_elem(begun_fd(kernel), &none, &missed))
+		return PG_BEGUN_UNKNOWN;
+	*ret_missed = missed.spoiled;
+	if (error)
+		return PG_BEGUN_NOT;
+	*ret_begun = begun;
+	return PG_BEGUN_SO;
 }
 
 void pg_begun_forget(struct pg_kernel *kernel, uint64_t cookie)

@@ -22,13 +22,13 @@ struct pg_begun_device {
 
 /*
  * Value of pg_begun (key: the namespace's cookie). Nothing is there: no such program has been
- * executed, unless .spoiled of the element 0 is set.
+ * executed, unless it is one of those that .spoiled of the element 0 counts.
  */
 struct pg_begun {
 	__u64 env_id; /* of the member */
 	__u32 whole;  /* 0: it is being written */
-	/* Of the element 0: there was no room for another namespace. Of others: something else was
-	 * executed while it was written, and may have changed what it says. */
+	/* Of the element 0: how often there was no room for another namespace. Of others: how much
+	 * else was executed while it was written, and may have changed what it says. */
 	__u32 spoiled;
 	__u32 device_count, address_count;
 	struct pg_begun_device devices[PG_BEGUN_DEVICES];

@@ -65,8 +65,9 @@
 #define PG_LINK_MAX	  4096
 /* Of all Environments together, the addresses that they route by; more is an error. */
 #define PG_LINK_HOP_MAX	  16384
-/* Network namespaces in which programs with CAP_NET_ADMIN have begun; in one without room nothing
- * that comes after the first look is believed. */
+/* Network namespaces in which programs with CAP_NET_ADMIN have begun; with one without room nothing
+ * is believed that comes after the first look, in any, until the Environments of then have ended.
+ */
 #define PG_BEGUN_MAX	  1024
 /* Solicited-node groups of own addresses; one without room is not reported by MLD. */
 #define PG_OWN_GROUPS_MAX PG_OWN_MAX
