@@ -239,8 +239,11 @@ class Watched(Joined):
         return [target for target in found if target.endswith("/cgroup.events")]
 
     def assertHeard(self, files):
+        before = self.create()
         made = self.create({"network_policy": NO_NETWORK}, members=[{"cgroup": self.cgroup}])
-        self.assertEqual(len(self.files()), files)
+        self.create()
+        self.daemon.destroy(before["name"])
+        self.assertEqual(len(self.files()), 2 * files)
         self.switches = None
         self.wait_for(self.quiet, "it looks on and on")
         self.assertEqual(self.daemon.show(made["name"])["links"], [])

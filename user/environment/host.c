@@ -434,6 +434,7 @@ void pg_host_free(struct pg_host *host)
 	pg_close_fd(&host->tidying_fd);
 	pg_close_fd(&host->ending_fd);
 	pg_close_fd(&host->inotify_fd);
+	free(host->watches.items);
 	pg_close_fd(&host->epoll_fd);
 	pg_close_fd(&host->cgroup_mount_fd);
 	pg_close_fd(&host->pins_fd);

@@ -55,6 +55,16 @@ struct pg_kept {
 };
 LIST_HEAD(pg_kept_list, pg_kept);
 
+/* place_watch.c: what the host's inotify watches, sorted by number. */
+struct pg_place_watch {
+	int number;
+	struct pg_place *place;
+};
+struct pg_place_watches {
+	struct pg_place_watch *items;
+	size_t count, room;
+};
+
 struct pg_host {
 	struct pg_kernel *kernel;
 	struct pg_exec_watch *exec_watch; /* NULL: none */
@@ -68,6 +78,7 @@ struct pg_host {
 	int interrupt_fd;	/* readable: give up what takes long; -1: none; not owned */
 	int aging_fd, closing_fd, tidying_fd; /* timers */
 	int inotify_fd;			      /* place_watch.c; -1: none */
+	struct pg_place_watches watches;
 	struct pg_source events, aging, closing, tidying, inotify;
 	bool tidying_set;
 	uint64_t closing_next; /* not before then are stranded connections closed again */

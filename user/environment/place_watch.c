@@ -8,9 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 
+#include "base/vector.h"
 #include "dns.h"
 #include "host_internal.h"
 
@@ -23,23 +26,73 @@ static void change(struct pg_place *place)
 	pg_homes_follow(place->environment);
 }
 
+/* Where it is, or would be. The kernel counts up, so a new one is the last as a rule. */
+static size_t find_watch(const struct pg_place_watches *watches, int number)
+{
+	size_t from = 0, to = watches->count;
+
+	while (from < to) {
+		const size_t middle = from + (to - from) / 2;
+
+		if (watches->items[middle].number < number)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+static int insert_watch(struct pg_place_watches *watches, int number, struct pg_place *place)
+{
+	struct pg_place_watch *at;
+
+	if (pg_vector_grow(&watches->items, watches->count, &watches->room, sizeof(*at)))
+		return -ENOMEM;
+	at = &watches->items[find_watch(watches, number)];
+	memmove(at + 1, at, (size_t)(watches->items + watches->count - at) * sizeof(*at));
+	*at = (struct pg_place_watch){number, place};
+	watches->count++;
+	return 0;
+}
+
+static void drop_watch(struct pg_place_watches *watches, int number)
+{
+	struct pg_place_watch *at = &watches->items[find_watch(watches, number)];
+
+	watches->count--;
+	memmove(at, at + 1, (size_t)(watches->items + watches->count - at) * sizeof(*at));
+}
+
 static void hear_one(struct pg_place *place, const struct inotify_event *event)
 {
-	/* Nobody says which of them. */
-	if (event->mask & IN_Q_OVERFLOW ||
-	    (event->mask & IN_MODIFY && event->wd == place->events_watch))
+	/* It is tried at its own times to end it. */
+	if (place->environment->ending)
+		return;
+	if (event->mask & IN_MODIFY && event->wd == place->events_watch)
 		change(place);
 	else if (event->mask & IN_CREATE && event->wd == place->cgroups_watch)
 		pg_homes_follow(place->environment);
 }
 
-static void hear(const struct pg_host *host, const struct inotify_event *event)
+/* Something was lost, and nobody says of which of them. */
+static void hear_all(const struct pg_host *host)
 {
 	struct pg_environment *environment;
 
 	LIST_FOREACH (environment, &host->environments, link)
 		for (size_t i = 0; i < pg_place_count(environment); i++)
-			hear_one(&environment->places[i], event);
+			change(&environment->places[i]);
+}
+
+static void hear(const struct pg_host *host, const struct inotify_event *event)
+{
+	const struct pg_place_watches *watches = &host->watches;
+	const size_t at = find_watch(watches, event->wd);
+
+	if (event->mask & IN_Q_OVERFLOW)
+		hear_all(host);
+	else if (at < watches->count && watches->items[at].number == event->wd)
+		hear_one(watches->items[at].place, event);
 }
 
 static int process_inotify(void *userdata, struct pg_error *err)
@@ -72,15 +125,20 @@ static int process_events(void *userdata, struct pg_error *err)
 }
 
 /* file: of the cgroup, "" for itself. -1: it is not watched. */
-static int add_watch(const struct pg_place *place, const char *file, uint32_t mask)
+static int add_watch(struct pg_place *place, const char *file, uint32_t mask)
 {
-	const int inotify_fd = place->environment->host->inotify_fd;
+	struct pg_host *host = place->environment->host;
 	char path[64];
+	int number;
 
-	if (inotify_fd < 0)
+	if (host->inotify_fd < 0)
 		return -1;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", place->fd, file);
-	return inotify_add_watch(inotify_fd, path, mask);
+	number = inotify_add_watch(host->inotify_fd, path, mask);
+	if (number < 0 || !insert_watch(&host->watches, number, place))
+		return number;
+	inotify_rm_watch(host->inotify_fd, number);
+	return -1;
 }
 
 static int hold_open(struct pg_place *place, struct pg_error *err)
@@ -120,10 +178,12 @@ int pg_places_watch(struct pg_environment *environment, struct pg_error *err)
 	return error;
 }
 
-static void remove_watch(const struct pg_host *host, int *watch)
+static void remove_watch(struct pg_host *host, int *watch)
 {
-	if (*watch >= 0)
+	if (*watch >= 0) {
 		inotify_rm_watch(host->inotify_fd, *watch);
+		drop_watch(&host->watches, *watch);
+	}
 	*watch = -1;
 }
 
