@@ -116,6 +116,43 @@ class Alone(AgentTest):
         self.assertFalse(os.path.exists(f"{RECORDS}/{made['name']}"))
         self.assertEqual(self.daemon.show(other["name"])["generation"], 1)
 
+    def test_record_removed(self):
+        """Somebody has removed what says which cgroups it has: it is not forgotten, but denied
+        everything, and its name is not given to another."""
+        made, other = self.create(POLICY), self.create(POLICY)
+        directory, record = directory_of(made), f"{RECORDS}/{made['name']}"
+        self.assertEqual(self.probe(directory, A4), "")
+        self.daemon.kill()
+        os.unlink(f"{record}/environment")
+        for _ in range(2):
+            self.daemon.start()
+            self.assertEqual(self.probe(directory, A4), "EPERM")
+            self.assertEqual(self.probe(directory_of(other), A4), "")
+            self.assertIn(f"-inum {os.stat(directory).st_ino})", self.daemon.output)
+            self.assertTrue(os.path.exists(f"{record}/state.json"))
+            self.assertGreaterEqual(self.daemon.create(made["name"], policy={}).status, 400)
+            self.daemon.kill()
+        # As the message says.
+        cgroups.remove(directory, "cgroup2")
+        shutil.rmtree(record)
+        self.daemon.start()
+        self.assertEqual(self.daemon.create(made["name"], policy={}).status, 201)
+
+    def test_unwritten(self):
+        """What had not been made is removed, unless its state cannot be read."""
+        self.create(POLICY)
+        self.daemon.kill()
+        for name, text in (("nothing", None), ("unreadable", "{")):
+            os.mkdir(f"{RECORDS}/pgt-{name}", mode=0o700)
+            if text:
+                with open(f"{RECORDS}/pgt-{name}/state.json", "w", encoding="utf-8") as file:
+                    file.write(text)
+        self.daemon.start()
+        self.assertFalse(os.path.exists(f"{RECORDS}/pgt-nothing"))
+        self.assertTrue(os.path.exists(f"{RECORDS}/pgt-unreadable/state.json"))
+        self.assertIn(f"{RECORDS}/pgt-unreadable is left as it is", self.daemon.output)
+        shutil.rmtree(f"{RECORDS}/pgt-unreadable")
+
     def slots(self):
         """How many of them have a set."""
         maps, = (name for name in os.listdir(self.daemon.pins) if name.startswith("+maps-"))

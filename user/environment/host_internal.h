@@ -49,7 +49,8 @@ struct pg_kept {
 	/* In use as its header says; of an earlier owner. */
 	struct pg_kernel_set ceiling;
 	struct pg_saved saved;
-	bool stale; /* the state file names a bank that is not there any more */
+	bool stale;	/* the state file names a bank that is not there any more */
+	bool unwritten; /* somebody has removed what says which cgroups it has */
 	/* Of each bank that is there, by phase; fd -1 where there is none. */
 	struct pg_kernel_learned learned[PG_BANK_COUNT][PG_PHASE_COUNT];
 };
@@ -399,6 +400,9 @@ void pg_ending_leave(struct pg_host *host);
 void pg_remains_forget(struct pg_host *host, uint64_t env_id);
 
 /* orphan.c */
+/* Warns of a record without cgroups that is left alone: what of it there is, and what to do. */
+void pg_orphan_warn_unwritten(const struct pg_host *host, const char *name,
+			      const struct pg_saved *saved, const char *what);
 int pg_orphans_end(struct pg_host *host, int records_fd, struct pg_error *err) PG_MUST_CHECK;
 /*
  * Takes the programs off the cgroups, and removes cgroup and record. Ends the tree before that if

@@ -10,7 +10,8 @@
  *   intent "kill", "release"               ended: see end.c
  *   the cgroup that was made is gone       ended; given ones may come back, as those of containers
  *                                          that are stopped do, and are confined then
- *   the kernel lacks what is in force      denied everything: nobody can adopt it
+ *   the kernel lacks what is in force, or  denied everything: nobody can adopt it
+ *   nothing says which cgroups it has
  *   else                                   its slots, state and tables are marked as used, those
  *                                          of both banks (an update may have been under way)
  *
@@ -94,11 +95,17 @@ static int read_one(void *userdata, int record_fd, const struct pg_record *recor
 		clear_kept(kept);
 		return 0;
 	}
-	/* Of another agent, whose directory is another; or no record yet. */
-	if (error || strcmp(kept->saved.pins, host->pins) != 0 || !record->cgroup_count) {
+	/* No record yet, or none any more; what cannot be read is named there (orphan.c). */
+	if (!record->cgroup_count && (error || kept->saved.intent != PG_INTENT_NONE)) {
+		clear_kept(kept);
+		return 0;
+	}
+	/* Of another agent, whose directory is another. */
+	if (error || strcmp(kept->saved.pins, host->pins) != 0) {
 		clear_kept(kept);
 		return error;
 	}
+	kept->unwritten = !record->cgroup_count;
 	LIST_INSERT_HEAD(&host->kept, kept, link);
 	return 0;
 }
@@ -359,6 +366,22 @@ static void leave(struct pg_host *host, const struct pg_record *record, struct p
 	clear_kept(kept);
 }
 
+/* Where its cgroups are, nobody knows, but their headers and links are known. Its state stays its
+ * own. */
+static void shut_unwritten(struct pg_host *host, struct pg_kept *kept)
+{
+	struct pg_error unused = {};
+
+	host->strays = true;
+	close_headers(host, &kept->saved);
+	pg_links_shut(host, kept->name);
+	pg_kernel_synchronize(host->kernel);
+	(void)!pg_state_occupy(host->kernel, kept->saved.state, &unused);
+	pg_orphan_warn_unwritten(host, kept->name, &kept->saved, "everything is denied to it");
+	LIST_REMOVE(kept, link);
+	clear_kept(kept);
+}
+
 static bool is_damage(int error)
 {
 	return error == -ENOENT || error == -EEXIST || error == -ERANGE;
@@ -413,7 +436,10 @@ int pg_kept_settle(struct pg_host *host, int records_fd, struct pg_error *err)
 
 	for (kept = LIST_FIRST(&host->kept); kept && !error; kept = next) {
 		next = LIST_NEXT(kept, link);
-		error = settle(host, records_fd, kept, err);
+		if (kept->unwritten)
+			shut_unwritten(host, kept);
+		else
+			error = settle(host, records_fd, kept, err);
 	}
 	if (error)
 		return error;

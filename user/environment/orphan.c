@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 
@@ -180,6 +181,47 @@ static bool is_abandoned(struct pg_host *host, int record_fd, const struct pg_re
 	return false;
 }
 
+void pg_orphan_warn_unwritten(const struct pg_host *host, const char *name,
+			      const struct pg_saved *saved, const char *what)
+{
+	struct pg_error err = {};
+
+	pg_fail(&err, -ENOENT,
+		"the Environment %s is in force, but nobody can adopt it, since the list of its"
+		" cgroups is gone from %s/%s; %s: end its processes and remove its cgroups"
+		" (find %s -inum %" PRIu64 "), and then that directory",
+		name, PG_RECORD_ROOT, name, what, host->cgroup_mount,
+		saved->member_count ? saved->members[0] : 0);
+	pg_host_warn(host, "orphan", err.text);
+}
+
+/*
+ * Whether a record that was not written is of an Environment that does not exist yet, or any more.
+ * Of any other somebody has removed it, and what confines it must not be forgotten.
+ */
+static bool is_of_nothing(const struct pg_host *host, int record_fd, const struct pg_record *record)
+{
+	pg_autosaved struct pg_saved saved = {};
+	struct pg_error err = {}, why = {};
+
+	if (!record->kept)
+		return true;
+	if (pg_saved_read(record_fd, record->name, &saved, &why)) {
+		pg_fail(&err, -EPROTO,
+			"%s/%s is left as it is, since it cannot be told what it is of: %s; end"
+			" what it describes by hand, and remove it",
+			PG_RECORD_ROOT, record->name, why.text);
+		pg_host_warn(host, "orphan", err.text);
+		return false;
+	}
+	if (saved.intent != PG_INTENT_NONE)
+		return true;
+	/* What is ours is denied everything as soon as there are maps (kept.c). */
+	if (!host->pins || strcmp(saved.pins, host->pins) != 0)
+		pg_orphan_warn_unwritten(host, record->name, &saved, "it stays confined as it is");
+	return false;
+}
+
 /* One that cannot be ended stays confined by its pins: no reason to refuse a new start. */
 static int end_orphan(void *userdata, int record_fd, const struct pg_record *record,
 		      struct pg_error *err)
@@ -187,7 +229,9 @@ static int end_orphan(void *userdata, int record_fd, const struct pg_record *rec
 	const struct orphans *orphans = userdata;
 	struct pg_error orphan_err = {};
 
-	/* It waits for its next owner. One that is no record yet has nothing to wait with. */
+	if (!record->cgroup_count && !is_of_nothing(orphans->host, record_fd, record))
+		return 0;
+	/* It waits for its next owner. */
 	if (record->kept && record->cgroup_count && !is_abandoned(orphans->host, record_fd, record))
 		return 0;
 	if (pg_remains_remove(orphans->host, orphans->records_fd, record, true, &orphan_err)) {

@@ -440,10 +440,12 @@ static int visit_if_orphan(void *userdata, int record_fd, const char *name, stru
 	if (flock(record_fd, LOCK_EX | LOCK_NB))
 		return 0; /* its owner lives */
 	error = read_record(record_fd, name, &record, err);
-	if (error == -ENOENT)
-		snprintf(record.name, sizeof(record.name), "%s", name);
-	else if (error)
+	if (error && error != -ENOENT)
 		return error;
+	if (error) {
+		snprintf(record.name, sizeof(record.name), "%s", name);
+		record.kept = !faccessat(record_fd, PG_STATE_FILE, F_OK, 0);
+	}
 	return visiting->visit(visiting->userdata, record_fd, &record, err);
 }
 

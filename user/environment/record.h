@@ -104,7 +104,8 @@ int pg_heir_lock(int fd, int interrupt_fd) PG_MUST_CHECK;
 
 /*
  * Calls back for each record whose owner is dead; the callback may remove it. One without cgroups
- * was not written: its Environment consists of nothing else.
+ * was not written, or is about to go: its Environment consists of nothing else. If its state says
+ * that it is in force, somebody has removed it.
  */
 int pg_records_visit_orphans(int records_fd, pg_record_visit visit, void *userdata,
 			     struct pg_error *err) PG_MUST_CHECK;
