@@ -156,7 +156,7 @@ int pg_host_close_soon(struct pg_environment *environment, struct pg_error *err)
 void pg_host_tidy_soon(struct pg_host *host);
 int pg_tidying_start(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
 
-/* events: of epoll_ctl(2), EPOLLIN as a rule. */
+/* host_loop.c. events: of epoll_ctl(2), EPOLLIN as a rule. */
 int pg_host_add_source(struct pg_host *host, int fd, uint32_t events, struct pg_source *source,
 		       struct pg_error *err) PG_MUST_CHECK;
 /* The source is not called any more, not even for what has happened already. */
