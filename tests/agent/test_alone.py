@@ -125,7 +125,13 @@ class Alone(AgentTest):
         self.daemon.kill()
         os.unlink(f"{record}/environment")
         for _ in range(2):
-            self.daemon.start()
+            # A child of the killed agent's may be about to die.
+            lock = os.open(record, os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.daemon.start(wait=False)
+            time.sleep(0.5)
+            os.close(lock)
+            self.wait_serving()
             self.assertEqual(self.probe(directory, A4), "EPERM")
             self.assertEqual(self.probe(directory_of(other), A4), "")
             self.assertIn(f"-inum {os.stat(directory).st_ino})", self.daemon.output)

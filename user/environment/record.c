@@ -431,6 +431,19 @@ struct visiting {
 	void *userdata;
 };
 
+/* Of one that is not written there is its name, and whether it has a state. */
+static int read_any(int record_fd, const char *name, struct pg_record *ret_record,
+		    struct pg_error *err)
+{
+	const int error = read_record(record_fd, name, ret_record, err);
+
+	if (error != -ENOENT)
+		return error;
+	snprintf(ret_record->name, sizeof(ret_record->name), "%s", name);
+	ret_record->kept = !faccessat(record_fd, PG_STATE_FILE, F_OK, 0);
+	return 0;
+}
+
 static int visit_if_orphan(void *userdata, int record_fd, const char *name, struct pg_error *err)
 {
 	const struct visiting *visiting = userdata;
@@ -439,14 +452,8 @@ static int visit_if_orphan(void *userdata, int record_fd, const char *name, stru
 
 	if (flock(record_fd, LOCK_EX | LOCK_NB))
 		return 0; /* its owner lives */
-	error = read_record(record_fd, name, &record, err);
-	if (error && error != -ENOENT)
-		return error;
-	if (error) {
-		snprintf(record.name, sizeof(record.name), "%s", name);
-		record.kept = !faccessat(record_fd, PG_STATE_FILE, F_OK, 0);
-	}
-	return visiting->visit(visiting->userdata, record_fd, &record, err);
+	error = read_any(record_fd, name, &record, err);
+	return error ? error : visiting->visit(visiting->userdata, record_fd, &record, err);
 }
 
 int pg_records_visit_orphans(int records_fd, pg_record_visit visit, void *userdata,
@@ -457,20 +464,18 @@ int pg_records_visit_orphans(int records_fd, pg_record_visit visit, void *userda
 	return visit_records(records_fd, visit_if_orphan, &visiting, err);
 }
 
-static int visit_written(void *userdata, int record_fd, const char *name, struct pg_error *err)
+static int visit_any(void *userdata, int record_fd, const char *name, struct pg_error *err)
 {
 	const struct visiting *visiting = userdata;
 	PG_CLEANUP(pg_record_clear) struct pg_record record = {};
-	int error = read_record(record_fd, name, &record, err);
+	int error = read_any(record_fd, name, &record, err);
 
-	if (error)
-		return error == -ENOENT ? 0 : error;
-	return visiting->visit(visiting->userdata, record_fd, &record, err);
+	return error ? error : visiting->visit(visiting->userdata, record_fd, &record, err);
 }
 
 int pg_records_visit(int records_fd, pg_record_visit visit, void *userdata, struct pg_error *err)
 {
 	struct visiting visiting = {visit, userdata};
 
-	return visit_records(records_fd, visit_written, &visiting, err);
+	return visit_records(records_fd, visit_any, &visiting, err);
 }

@@ -109,6 +109,6 @@ int pg_heir_lock(int fd, int interrupt_fd) PG_MUST_CHECK;
  */
 int pg_records_visit_orphans(int records_fd, pg_record_visit visit, void *userdata,
 			     struct pg_error *err) PG_MUST_CHECK;
-/* Calls back for each record that is written, whoever owns it. */
+/* Calls back for each record, whoever owns it, those without cgroups too. */
 int pg_records_visit(int records_fd, pg_record_visit visit, void *userdata,
 		     struct pg_error *err) PG_MUST_CHECK;
