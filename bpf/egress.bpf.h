@@ -15,6 +15,7 @@
 #include "neighbour.bpf.h"
 #include "packet.bpf.h"
 #include "recent.bpf.h"
+#include "segment.bpf.h"
 #include "sent.bpf.h"
 #include "socket.bpf.h"
 #include "view.bpf.h"
@@ -132,8 +133,8 @@ static __always_inline void pg_record_egress(struct __sk_buff *skb, const struct
 		return;
 	if (pg_may_be_accepted(view->header->state))
 		pg_mark_lasting(skb, view->header->state);
-	pg_sent_remember(skb, view->header->env_id, view->header->epoch, view->generation,
-			 pg_sent_where(view, reason, 0));
+	pg_segment_remember(skb, view->header->env_id, view->header->epoch, view->generation,
+			    pg_sent_where(view, reason, 0));
 }
 
 static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct pg_view *view,

@@ -15,6 +15,7 @@
 #include "link_table.bpf.h"
 #include "neighbour.bpf.h"
 #include "packet.bpf.h"
+#include "segment.bpf.h"
 #include "sent.bpf.h"
 #include "socket.bpf.h"
 #include "stream.bpf.h"
@@ -358,8 +359,8 @@ static __always_inline bool pg_link_knows_segment(struct __sk_buff *skb, const s
 
 	if (!sk || !pg_stream_read_socket(skb, &state))
 		return false;
-	if (pg_sent_find(skb, view->header->env_id, view->header->epoch, view->generation,
-			 skb->ifindex | (__u64)view->header->state << PG_SENT_STATE) >= 0)
+	if (pg_segment_find(skb, view->header->env_id, view->header->epoch, view->generation,
+			    skb->ifindex | (__u64)view->header->state << PG_SENT_STATE) >= 0)
 		return true;
 	return !bpf_sk_storage_get(&pg_marks, sk, NULL, 0) && pg_stream_passes(skb, view, state);
 }
@@ -370,11 +371,11 @@ static __always_inline void pg_link_remember(struct __sk_buff *skb, const struct
 	const __u64 where = pg_sent_where(view, reason, skb->ifindex);
 
 	if (protocol == IPPROTO_UDP)
-		pg_datagram_remember(skb, view->header->env_id, view->header->epoch,
-				     view->generation, where);
+		pg_datagram_confirm(skb, view->header->env_id, view->header->epoch,
+				    view->generation, where);
 	else if (protocol == IPPROTO_TCP)
-		pg_sent_remember(skb, view->header->env_id, view->header->epoch, view->generation,
-				 where);
+		pg_segment_confirm(skb, view->header->env_id, view->header->epoch, view->generation,
+				   where);
 }
 
 /* 1: the packet needs no more to be judged, and goes by the host. A global function as

@@ -12,7 +12,7 @@
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/header.h>
 #include <phasegate/abi/link.h>
-#include <phasegate/abi/recent.h>
+#include <phasegate/abi/sent.h>
 #include <phasegate/abi/set.h>
 #include <phasegate/abi/state.h>
 
@@ -161,24 +161,14 @@ struct {
 	__type(value, __u8);
 } pg_host_ports SEC(".maps");
 
-/* PG_RECENT_MAX places for each CPU: user space makes room for all of them. An array of the CPUs is
- * looked up without a call, and begins at a page, and so at a cache line, if it can be mapped. */
+/* Begins at a page, and so at a cache line, since it can be mapped. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PG_RECENT_MAX);
+	__uint(max_entries, PG_SENT_MAX);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, struct pg_recent);
-} pg_recents SEC(".maps");
-
-/* Begins at a page, too. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PG_DATAGRAM_MAX);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct pg_datagram);
-} pg_datagrams SEC(".maps");
+	__type(value, struct pg_sent_place);
+} pg_sent_places SEC(".maps");
 
 /* A plain hash and not an LRU: evicting an outbound flow would let its answers open an inbound. */
 struct {

@@ -20,6 +20,7 @@
 #include "loopback.bpf.h"
 #include "maps.bpf.h"
 #include "packet.bpf.h"
+#include "segment.bpf.h"
 #include "sent.bpf.h"
 #include "sockaddr.bpf.h"
 #include "socket.bpf.h"
@@ -38,8 +39,8 @@ static __always_inline int pg_find_sent(struct __sk_buff *skb, const struct pg_h
 		return PG_SENT_UNKNOWN;
 	if (protocol == IPPROTO_UDP)
 		return pg_datagram_find(skb, header->env_id, header->epoch, generation, 0);
-	return pg_sent_find(skb, header->env_id, header->epoch, generation,
-			    (__u64)header->state << PG_SENT_STATE);
+	return pg_segment_find(skb, header->env_id, header->epoch, generation,
+			       (__u64)header->state << PG_SENT_STATE);
 }
 
 SEC("cgroup_skb/egress")

@@ -3,14 +3,13 @@
 #pragma once
 
 #include "count.bpf.h"
-#include "datagram.bpf.h"
 #include "decide.bpf.h"
 #include "dns.bpf.h"
 #include "facts.h"
 #include "flow.bpf.h"
 #include "hook.bpf.h"
 #include "loopback.bpf.h"
-#include "recent.bpf.h"
+#include "sent.bpf.h"
 #include "socket.bpf.h"
 #include "view.bpf.h"
 
@@ -56,41 +55,29 @@ static __always_inline bool pg_may_reach_itself(struct bpf_sock_addr *ctx, enum 
 	return pg_listener_is_own(ctx, header, facts) && pg_binds_to_destination(ctx, facts);
 }
 
-/* The reason for which the socket has sent a datagram to the same destination a while ago, or
- * PG_SENT_UNKNOWN. */
-static __always_inline int pg_was_sent_to(struct bpf_sock_addr *ctx, const struct pg_header *header,
-					  __u64 word, struct pg_facts *facts)
+/* The reason for which the same was let out a while ago, by this or, of TCP, another socket, or
+ * PG_SENT_UNKNOWN. word: of the state. */
+static __always_inline int pg_judged_before(struct bpf_sock_addr *ctx, enum pg_count what,
+					    const struct pg_header *header, __u64 word,
+					    struct pg_facts *facts)
 {
 	struct pg_sent_key key = {.env_id = header->env_id,
 				  .epoch = header->epoch,
 				  .generation = word >> PG_STATE_GENERATION_SHIFT};
 	struct bpf_sock *sk = ctx->sk;
 
-	if (facts->protocol != IPPROTO_UDP || !sk || !sk->src_port)
-		return PG_SENT_UNKNOWN;
-	facts->local_port = bpf_htons(sk->src_port);
-	key.socket = bpf_get_socket_cookie(ctx);
-	return pg_datagram_find_to(&key, facts);
-}
-
-/* The reason for which the same was let out a while ago, by this or another socket, or
- * PG_SENT_UNKNOWN. word: of the state. */
-static __always_inline int pg_judged_before(struct bpf_sock_addr *ctx, enum pg_count what,
-					    const struct pg_header *header, __u64 word,
-					    struct pg_facts *facts)
-{
-	struct pg_recent_key key = {.place = header->env_id,
-				    .epoch = header->epoch,
-				    .generation = word >> PG_STATE_GENERATION_SHIFT};
-
 	if (!pg_view_is_valid(header, word))
 		return PG_SENT_UNKNOWN;
-	if (what == PG_COUNT_SENDMSG)
-		return pg_was_sent_to(ctx, header, word, facts);
-	if (facts->protocol != IPPROTO_TCP || facts->remote_port == bpf_htons(PG_PORT_DNS))
+	if (what == PG_COUNT_SENDMSG) {
+		if (facts->protocol != IPPROTO_UDP || !sk || !sk->src_port)
+			return PG_SENT_UNKNOWN;
+		key.socket = bpf_get_socket_cookie(ctx);
+		key.local_port = bpf_htons(sk->src_port);
+		key.remote_port = facts->remote_port;
+	} else if (facts->protocol != IPPROTO_TCP || facts->remote_port == bpf_htons(PG_PORT_DNS)) {
 		return PG_SENT_UNKNOWN;
-	key.now = bpf_jiffies64();
-	return pg_recent_find_to(&key, &facts->remote);
+	}
+	return pg_sent_find(&key, facts, true);
 }
 
 /*

@@ -14,6 +14,7 @@
 #include "neighbour.bpf.h"
 #include "packet.bpf.h"
 #include "recent.bpf.h"
+#include "sent.bpf.h"
 #include "socket.bpf.h"
 #include "view.bpf.h"
 
@@ -81,7 +82,6 @@ static __always_inline bool pg_stream_passes(struct __sk_buff *skb, const struct
 		return false;
 	if (table)
 		pg_link_record_asked(table, &facts.remote);
-	pg_recent_record(view, env_id | PG_RECENT_LINK, &facts, reason,
-			 table ? PG_RECENT_ASKED : 0);
+	pg_recent_record(view, env_id | PG_SENT_OF_LINK, &facts, reason, table ? PG_SENT_ASKED : 0);
 	return true;
 }

@@ -20,7 +20,7 @@
 #include <phasegate/abi/hook.h>
 #include <phasegate/abi/link.h>
 #include <phasegate/abi/member.h>
-#include <phasegate/abi/recent.h>
+#include <phasegate/abi/sent.h>
 #include <phasegate/abi/set.h>
 #include <phasegate/abi/state.h>
 
@@ -77,10 +77,8 @@ static const struct layout layouts[] = {
 	 PG_LINK_HOP_MAX, "pg_own_key", "__u8", 0, 0, 0},
 	{"pg_link_runs", BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(__u32), PG_LINK_RUN_BYTES, 1, NULL, NULL,
 	 0, 0, 0},
-	{"pg_recents", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_recent), PG_RECENT_MAX,
-	 "__u32", "pg_recent", 0, 0, 0},
-	{"pg_datagrams", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_datagram),
-	 PG_DATAGRAM_MAX, "__u32", "pg_datagram", 0, 0, 0},
+	{"pg_sent_places", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_sent_place),
+	 PG_SENT_MAX, "__u32", "pg_sent_place", 0, 0, 0},
 	{"pg_flows", BPF_MAP_TYPE_HASH, sizeof(struct pg_flow_key), sizeof(struct pg_flow),
 	 PG_FLOW_MAX, "pg_flow_key", "pg_flow", 0, 0, 0},
 	{"pg_flow_counts", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_flow_count),

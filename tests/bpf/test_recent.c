@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Records of what was decided of TCP (struct pg_recent), with real sockets and a server in a
+ * Records of what was decided of TCP (struct pg_sent), with real sockets and a server in a
  * network namespace of its own: when there is one, what ends it, and that a part of one is none.
  * The address that it is of is forgotten by user space meanwhile, so that what arrives is what was
  * not looked up again.
@@ -18,8 +18,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include <phasegate/abi/flow.h>
-#include <phasegate/abi/recent.h>
+#include <phasegate/abi/sent.h>
 #include <phasegate/abi/set.h>
 
 #include "base/clock.h"
@@ -46,7 +45,7 @@ struct bench {
 static const struct {
 	int family;
 	const char *to, *others;
-	bool torn; /* its words are not those of another row */
+	bool whole; /* its words are not those of another row */
 } rows[] = {
 	{AF_INET, "10.9.0.2", "10.9.0.3", true},
 	{AF_INET6, "fd09::2", "fd09::3", true},
@@ -137,46 +136,53 @@ static void forget(struct bench *bench)
 	      bench->text, strerror(errno));
 }
 
-static int recents(const struct bench *bench)
+static int places(const struct bench *bench)
 {
-	return bpf_map__fd(bench->world.skeleton->maps.pg_recents);
+	return bpf_map__fd(bench->world.skeleton->maps.pg_sent_places);
 }
 
-/* Whether it is the address's in this state; of IPv6 the last word will do. */
-static bool is_of_address(const struct bench *bench, const struct pg_recent *recent)
+static uint32_t place_of(const struct bench *bench)
 {
 	const struct pg_addr addr = world_address(bench->text);
-	const __u64 *words = recent->word;
 
-	return (uint32_t)words[PG_RECENT_REMOTE] == addr.word[3] &&
-	       (uint32_t)words[PG_RECENT_GENERATION] == (uint32_t)bench->world.generation &&
-	       (uint32_t)words[PG_RECENT_EPOCH] == (uint32_t)bench->world.header.epoch &&
-	       (words[PG_RECENT_REASON] & PG_RECENT_REASON_MASK) == PG_REASON_LEARNED;
+	return pg_sent_index((uint32_t)bench->world.header.env_id, &addr, 0);
 }
 
-/* Whether some CPU has a record of the address. */
+static struct pg_sent_place at_place(const struct bench *bench)
+{
+	const uint32_t index = place_of(bench);
+	struct pg_sent_place place = {};
+
+	bpf_map_lookup_elem(places(bench), &index, &place);
+	return place;
+}
+
+/* Whether there is a record of the address in this state; of IPv6 the last word will do. */
 static bool is_recorded(const struct bench *bench)
 {
-	struct pg_recent recent;
+	const struct pg_addr addr = world_address(bench->text);
+	const struct pg_sent sent = at_place(bench).sent;
 
-	for (uint32_t i = 0; !bpf_map_lookup_elem(recents(bench), &i, &recent); i++)
-		if (is_of_address(bench, &recent))
-			return true;
-	return false;
+	return sent.remote == addr.word[3] && !sent.socket && !sent.remote_port &&
+	       sent.generation == (uint32_t)bench->world.generation &&
+	       sent.epoch == bench->world.header.epoch && sent.reason == PG_REASON_LEARNED;
 }
 
-/* As if the word were of another record, which another run has written halfway. */
-static void tear(const struct bench *bench, size_t word)
+static void set_place(const struct bench *bench, const struct pg_sent_place *place)
 {
-	struct pg_recent recent;
+	const uint32_t index = place_of(bench);
 
-	for (uint32_t i = 0; !bpf_map_lookup_elem(recents(bench), &i, &recent); i++) {
-		if (!is_of_address(bench, &recent))
-			continue;
-		recent.word[word] ^= 1ULL << 32;
-		if (bpf_map_update_elem(recents(bench), &i, &recent, BPF_EXIST))
-			exit(EXIT_FAILURE);
-	}
+	if (bpf_map_update_elem(places(bench), &index, place, BPF_EXIST))
+		exit(EXIT_FAILURE);
+}
+
+/* The record as if it were of something else, or were being written. */
+static void change(const struct bench *bench, size_t offset)
+{
+	struct pg_sent_place place = at_place(bench);
+
+	((uint8_t *)&place.sent)[offset] ^= 1;
+	set_place(bench, &place);
 }
 
 /* An octet there and back; false: nothing has come back in the socket's time. */
@@ -225,6 +231,13 @@ static void expect_denied(struct bench *bench, enum pg_reason reason, const char
 	close(bench->fd);
 }
 
+/* The same phase again. */
+static void write_state(struct bench *bench)
+{
+	bench->world.generation++;
+	world_set_state(&bench->world, 0, WORLD_ALLOWLIST);
+}
+
 /* A neighbour of the address leaves its record alone, on the same CPU. */
 static void try_neighbour(struct bench *bench, size_t row)
 {
@@ -237,8 +250,7 @@ static void try_neighbour(struct bench *bench, size_t row)
 	      !sched_getaffinity(0, sizeof(before), &before) &&
 		      !sched_setaffinity(0, sizeof(one), &one),
 	      "one CPU: %s", strerror(errno));
-	bench->world.generation++;
-	world_set_state(&bench->world, 0, WORLD_ALLOWLIST);
+	write_state(bench);
 	open_connection(bench, rows[row].family);
 	warm(bench);
 	first = bench->fd; /* which says nothing meanwhile */
@@ -299,8 +311,7 @@ static void try_writes(struct bench *bench, int family)
 	open_connection(bench, family);
 	warm(bench);
 	forget(bench);
-	bench->world.generation++;
-	world_set_state(&bench->world, 0, WORLD_ALLOWLIST);
+	write_state(bench);
 	expect_denied(bench, PG_REASON_NOT_ALLOWED, "after a write of the same phase");
 
 	open_connection(bench, family);
@@ -327,20 +338,36 @@ static void try_again(struct bench *bench, int family, const char *others)
 	close(bench->fd);
 }
 
-/* connect() goes by the record as well, and only by a whole one. */
-static void try_torn(struct bench *bench, int family)
+/* connect() goes by the record as well, and only by one in which all is right. */
+static void try_whole(struct bench *bench, int family)
 {
-	const size_t words = family == AF_INET ? PG_RECENT_REMOTE_REST : PG_RECENT_LOCAL_REST + 3;
+	static const struct {
+		const char *name;
+		size_t offset;
+		bool ipv6;
+	} fields[] = {
+#define FIELD(name) {#name, offsetof(struct pg_sent, name), false}
+#define REST(name) \
+	{ \
+#name, offsetof(struct pg_sent, name), true \
+	}
+		FIELD(socket),	     FIELD(env_id),	FIELD(epoch),	      FIELD(local),
+		FIELD(remote),	     FIELD(local_port), FIELD(remote_port),   FIELD(generation),
+		FIELD(version),	     FIELD(flags),	REST(local_rest),     REST(local_rest[1]),
+		REST(local_rest[2]), REST(remote_rest), REST(remote_rest[1]), REST(remote_rest[2]),
+#undef FIELD
+#undef REST
+	};
 
-	for (size_t i = 0; i < words; i++) {
-		char why[64];
-
-		snprintf(why, sizeof(why), "word %zu is of another record", i);
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		if (fields[i].ipv6 && family == AF_INET)
+			continue;
+		set_place(bench, &(struct pg_sent_place){});
 		open_connection(bench, family);
 		warm(bench);
 		forget(bench);
-		tear(bench, i);
-		expect_denied(bench, PG_REASON_NOT_ALLOWED, why);
+		change(bench, fields[i].offset);
+		expect_denied(bench, PG_REASON_NOT_ALLOWED, fields[i].name);
 	}
 }
 
@@ -359,8 +386,8 @@ int main(void)
 		try_end(&bench, rows[i].family);
 		try_writes(&bench, rows[i].family);
 		try_again(&bench, rows[i].family, rows[i].others);
-		if (rows[i].torn)
-			try_torn(&bench, rows[i].family);
+		if (rows[i].whole)
+			try_whole(&bench, rows[i].family);
 	}
 	check_group(&bench.check, "what was decided recently");
 	kill(bench.server, SIGKILL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The records of datagrams (struct pg_datagram), with real sockets: when there is one, and what
+ * The records of datagrams (struct pg_sent), with real sockets: when there is one, and what
  * ends it. The address that it is of is forgotten by user space meanwhile, so that a datagram that
  * passes is one that was not looked up again.
  */
@@ -73,17 +73,16 @@ static uint32_t place_of(const struct bench *bench, const char *text, uint16_t p
 {
 	const struct pg_addr addr = world_address(text);
 
-	return pg_datagram_index(bench->socket, &addr, htons(port));
+	return pg_sent_index((uint32_t)bench->socket, &addr, htons(port));
 }
 
 static struct pg_sent record(const struct bench *bench)
 {
 	const uint32_t place = place_of(bench, bench->text, PORT);
-	struct pg_datagram datagram = {};
+	struct pg_sent_place at = {};
 
-	bpf_map_lookup_elem(bpf_map__fd(bench->world.skeleton->maps.pg_datagrams), &place,
-			    &datagram);
-	return datagram.sent;
+	bpf_map_lookup_elem(bpf_map__fd(bench->world.skeleton->maps.pg_sent_places), &place, &at);
+	return at.sent;
 }
 
 static bool is_recorded_at(const struct bench *bench, uint16_t port)

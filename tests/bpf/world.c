@@ -54,8 +54,6 @@ static struct phasegate_bpf *load(void)
 	bpf_object__for_each_program(program, skeleton->obj)
 		bpf_program__set_autoload(program,
 					  bpf_program__type(program) != BPF_PROG_TYPE_SCHED_CLS);
-	bpf_map__set_max_entries(skeleton->maps.pg_recents,
-				 PG_RECENT_MAX * (uint32_t)libbpf_num_possible_cpus());
 	if (!phasegate_bpf__load(skeleton))
 		return skeleton;
 	phasegate_bpf__destroy(skeleton);

@@ -61,18 +61,6 @@ int pg_fail_map(struct pg_error *err, int number, const char *operation, const c
 	return number;
 }
 
-/* Tables of which each CPU has a part. */
-static int size_by_cpus(const struct phasegate_bpf *skeleton, struct pg_error *err)
-{
-	const int cpus = libbpf_num_possible_cpus();
-	int error = cpus;
-
-	if (cpus > 0)
-		error = bpf_map__set_max_entries(skeleton->maps.pg_recents,
-						 PG_RECENT_MAX * (uint32_t)cpus);
-	return error < 0 ? pg_fail_errno(err, error, "making room for a record of each CPU") : 0;
-}
-
 static int load(struct pg_kernel *kernel, struct pg_error *err)
 {
 	int error = phasegate_bpf__load(kernel->skeleton);
@@ -105,8 +93,7 @@ int pg_kernel_open(const char *pins, struct pg_kernel **ret_kernel, struct pg_er
 	if (!kernel->skeleton)
 		return pg_fail_errno(err, -errno, "opening the BPF object");
 	pg_link_programs_leave_out(kernel->skeleton);
-	error = size_by_cpus(kernel->skeleton, err);
-	if (!error && pins)
+	if (pins)
 		error = pg_maps_adopt(kernel, pins, &kernel->adopted, err);
 	if (!error)
 		error = load(kernel, err);

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "sent.h"
 #include "types.h"
 
 enum pg_flow_kind {
@@ -119,48 +120,6 @@ enum pg_mark_kind {
 			       * sets it */
 };
 
-/*
- * A packet of a UDP socket or an accepted connection that was let out and, of UDP, whose flow is
- * recorded: until .until those of the same tuple are not judged again. A write of a state ends it,
- * by the generation; and what else has changed since is heeded within a second.
- */
-struct pg_sent {
-	__u64 socket; /* cookie; 0 in a mark, which is the socket's */
-	__u64 env_id;
-	__u64 epoch;	      /* of the header */
-	__u64 until;	      /* jiffies */
-	__be32 local, remote; /* the last words of the addresses */
-	__be16 local_port, remote_port;
-	__u32 generation; /* of the state, low bits */
-	__u32 link;	  /* ifindex of the host end whose guard has let it out too; 0: none */
-	__u32 version;	  /* odd while a write is under way */
-	__u16 reason;	  /* enum pg_reason */
-	__u16 ipv6;	  /* 1: the header is of IPv6 */
-	/* What of IPv4 is looked at is above, in 60 octets. The other words, of IPv6 only: */
-	__be32 local_rest[3], remote_rest[3];
-	__u32 reserved;
-};
-PG_ASSERT_SIZE(struct pg_sent, 88);
-
-/* Where one of a UDP socket has its place among those of all sockets, in a table of their own: who
- * comes first keeps it until it is over. */
-struct pg_datagram {
-	struct pg_sent sent;
-	struct bpf_spin_lock lock; /* of writers */
-	__u32 reserved[9];	   /* a place begins at a cache line */
-};
-PG_ASSERT_SIZE(struct pg_datagram, 128);
-
-static inline __u32 pg_datagram_index(__u64 socket, const struct pg_addr *remote, __be16 port)
-{
-	const __u32 odd = 0x9e3779b1;
-	__u32 hash = remote->word[1] ^ remote->word[2] ^ remote->word[3] ^ (__u32)port << 16;
-
-	hash *= odd;
-	hash ^= hash >> 15 ^ (__u32)socket;
-	return hash * odd >> (32 - PG_DATAGRAM_MAX_BITS);
-}
-
 struct pg_mark {
 	__u32 kind; /* enum pg_mark_kind */
 	__be16 remote_port;
@@ -170,7 +129,7 @@ struct pg_mark {
 	__u64 owner;	     /* env_id, or where members are apart cgroup_id; 0: not known */
 	__u64 netns;	     /* cookie of RAW and DATAGRAM */
 	struct pg_addr remote;
-	struct bpf_spin_lock lock; /* of writers of .sent */
+	struct bpf_spin_lock lock; /* of .sent */
 	__u32 reserved;
 };
 PG_ASSERT_SIZE(struct pg_mark, 136);

@@ -32,12 +32,9 @@
  * (flow.h). */
 #define PG_FLOW_MAX 65536
 
-/* Places for what was decided recently, on each CPU; a power of two (recent.h). */
-#define PG_RECENT_MAX 256
-
-/* Places for datagrams that were let out recently, of all sockets; a power of two (flow.h). */
-#define PG_DATAGRAM_MAX_BITS 14
-#define PG_DATAGRAM_MAX	     (1U << PG_DATAGRAM_MAX_BITS)
+/* Places for what was let out recently, of all Environments; a power of two (sent.h). */
+#define PG_SENT_MAX_BITS 14
+#define PG_SENT_MAX	 (1U << PG_SENT_MAX_BITS)
 
 /* Open TCP connections that were accepted and have a place in pg_accepted; one whose place is taken
  * is marked, which takes longer (flow.h). A power of 2. */
