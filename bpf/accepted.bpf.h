@@ -13,9 +13,6 @@
 #include "facts.h"
 #include "maps.bpf.h"
 
-/* Segments after which a connection has a mark instead. */
-#define PG_ACCEPTED_SEGMENTS 16
-
 #define PG_SOCK_OPS_STATE_FLAG (1 << 2) /* BPF_SOCK_OPS_STATE_CB_FLAG, in no enum with a name */
 
 /* Whether connections that the Environment has accepted may have places, or have had: if it has

@@ -4,7 +4,6 @@
 
 #include "accepted.bpf.h"
 #include "count.bpf.h"
-#include "datagram.bpf.h"
 #include "decide.bpf.h"
 #include "dns.bpf.h"
 #include "facts.h"
@@ -15,7 +14,6 @@
 #include "neighbour.bpf.h"
 #include "packet.bpf.h"
 #include "recent.bpf.h"
-#include "segment.bpf.h"
 #include "sent.bpf.h"
 #include "socket.bpf.h"
 #include "view.bpf.h"
@@ -101,17 +99,23 @@ static __always_inline int pg_dns_wait(struct __sk_buff *skb, const struct pg_vi
 	return PG_HOOK_DENY;
 }
 
+static __always_inline void pg_remember(struct __sk_buff *skb, const struct pg_view *view,
+					__u8 protocol, enum pg_reason reason)
+{
+	pg_sent_remember(skb, view->header->env_id, view->header->epoch, view->generation,
+			 pg_sent_where(view, protocol, reason, 0));
+}
+
 /* A datagram is remembered if its flow is known already: who sends one to each of many gains
- * nothing by it. */
+ * nothing by it. Of a socket that was made before the hooks nobody knows where flows belong to. */
 static __always_inline void pg_record_datagram(struct __sk_buff *skb, const struct pg_view *view,
 					       const struct pg_facts *facts, struct pg_flow *flow,
 					       enum pg_reason reason, struct pg_counters *counters)
 {
 	if (!(facts->bits & PG_FACT_INBOUND))
 		pg_flow_record_outbound(view, facts, flow, counters);
-	if (flow)
-		pg_datagram_remember(skb, view->header->env_id, view->header->epoch,
-				     view->generation, pg_sent_where(view, reason, 0));
+	if (flow && pg_is_marked(skb->sk, PG_MARK_DATAGRAM))
+		pg_remember(skb, view, IPPROTO_UDP, reason);
 }
 
 /* A packet that is not to lo was let out. */
@@ -129,12 +133,8 @@ static __always_inline void pg_record_egress(struct __sk_buff *skb, const struct
 	if (facts->protocol == IPPROTO_TCP)
 		pg_recent_record(view, view->header->env_id, facts, reason, 0);
 	/* Public has its own reason. */
-	if (!(facts->bits & PG_FACT_ACCEPTED))
-		return;
-	if (pg_may_be_accepted(view->header->state))
-		pg_mark_lasting(skb, view->header->state);
-	pg_segment_remember(skb, view->header->env_id, view->header->epoch, view->generation,
-			    pg_sent_where(view, reason, 0));
+	if (facts->bits & PG_FACT_ACCEPTED)
+		pg_remember(skb, view, IPPROTO_TCP, reason);
 }
 
 static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct pg_view *view,

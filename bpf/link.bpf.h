@@ -7,7 +7,6 @@
 #pragma once
 
 #include "count.bpf.h"
-#include "datagram.bpf.h"
 #include "decide.bpf.h"
 #include "flow.bpf.h"
 #include "link_packet.bpf.h"
@@ -347,7 +346,7 @@ static __always_inline bool pg_link_goes_by_host(struct __sk_buff *skb, const st
 static __always_inline bool pg_link_knows_datagram(struct __sk_buff *skb,
 						   const struct pg_view *view)
 {
-	return pg_datagram_find(skb, view->header->env_id, view->header->epoch, view->generation,
+	return pg_sent_find_own(skb, view->header->env_id, view->header->epoch, view->generation,
 				skb->ifindex) >= 0;
 }
 
@@ -365,17 +364,12 @@ static __always_inline bool pg_link_knows_segment(struct __sk_buff *skb, const s
 	return !bpf_sk_storage_get(&pg_marks, sk, NULL, 0) && pg_stream_passes(skb, view, state);
 }
 
-static __always_inline void pg_link_remember(struct __sk_buff *skb, const struct pg_view *view,
-					     __u8 protocol, enum pg_reason reason)
+static __always_inline void pg_link_confirm(struct __sk_buff *skb, const struct pg_view *view,
+					    __u8 protocol, enum pg_reason reason)
 {
-	const __u64 where = pg_sent_where(view, reason, skb->ifindex);
-
-	if (protocol == IPPROTO_UDP)
-		pg_datagram_confirm(skb, view->header->env_id, view->header->epoch,
-				    view->generation, where);
-	else if (protocol == IPPROTO_TCP)
-		pg_segment_confirm(skb, view->header->env_id, view->header->epoch, view->generation,
-				   where);
+	if (protocol == IPPROTO_UDP || protocol == IPPROTO_TCP)
+		pg_sent_confirm(skb, view->header->env_id, view->header->epoch, view->generation,
+				pg_sent_where(view, protocol, reason, skb->ifindex));
 }
 
 /* 1: the packet needs no more to be judged, and goes by the host. A global function as
@@ -415,7 +409,7 @@ static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_r
 	if (pg_reason_verdict(reason) != PG_ALLOW && !pg_link_is_others(skb, link, &run->packet))
 		return pg_link_deny(view, &run->facts, reason);
 	pg_link_record(skb, link, view, table, &run->facts, &run->packet);
-	pg_link_remember(skb, view, run->facts.protocol, reason);
+	pg_link_confirm(skb, view, run->facts.protocol, reason);
 	return PG_TC_NEXT;
 }
 

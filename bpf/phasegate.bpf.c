@@ -10,7 +10,6 @@
 
 #include "accepted.bpf.h"
 #include "count.bpf.h"
-#include "datagram.bpf.h"
 #include "dns.bpf.h"
 #include "egress.bpf.h"
 #include "flow.bpf.h"
@@ -38,7 +37,7 @@ static __always_inline int pg_find_sent(struct __sk_buff *skb, const struct pg_h
 	if (!pg_view_is_valid(header, word) || skb->ifindex == PG_IFINDEX_LOOPBACK)
 		return PG_SENT_UNKNOWN;
 	if (protocol == IPPROTO_UDP)
-		return pg_datagram_find(skb, header->env_id, header->epoch, generation, 0);
+		return pg_sent_find_own(skb, header->env_id, header->epoch, generation, 0);
 	return pg_segment_find(skb, header->env_id, header->epoch, generation,
 			       (__u64)header->state << PG_SENT_STATE);
 }
@@ -95,7 +94,7 @@ static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg
 	}
 	/* An answer to what the socket has just sent is one whose flow is known. */
 	if (skb->ifindex != PG_IFINDEX_LOOPBACK && pg_ip_protocol(skb, 0) != IPPROTO_TCP &&
-	    pg_datagram_find(skb, header->env_id, header->epoch, word >> PG_STATE_GENERATION_SHIFT,
+	    pg_sent_find_own(skb, header->env_id, header->epoch, word >> PG_STATE_GENERATION_SHIFT,
 			     PG_SENT_IN) < 0)
 		pg_see_packet(skb, header, word, counters);
 	pg_count(counters, PG_COUNT_INGRESS, PG_REASON_INGRESS);

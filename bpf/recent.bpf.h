@@ -37,7 +37,7 @@ static __always_inline int pg_recent_find(struct __sk_buff *skb, __u64 where,
 	struct pg_facts facts = {};
 	pg_word tcp[4];
 
-	if (!pg_sent_read_packet(skb, where, IPPROTO_TCP, &facts, tcp, 4))
+	if (!pg_sent_read_packet(skb, where, &facts, tcp, 4))
 		return PG_SENT_UNKNOWN;
 	if (where & PG_SENT_LINK)
 		key->env_id |= PG_SENT_OF_LINK;

@@ -4,10 +4,12 @@
  * for a while. Several threads and CPUs may be at a record: it is written under a lock, and its
  * version is odd meanwhile.
  *
- * What is like it is said by datagram.bpf.h, recent.bpf.h and segment.bpf.h. Their functions that
- * take a packet are global ones, which the verifier looks at once and not for each way that leads
- * to them. They take numbers only (before Linux 5.12), so they read the headers by themselves, and
- * no others than those of a plain packet.
+ * Here are records of a socket's own packets, by its cookie and their tuple: of a UDP socket, and
+ * of a connection that the socket has accepted. Those of two addresses are in recent.bpf.h.
+ *
+ * Functions that take a packet are global ones, which the verifier looks at once and not for each
+ * way that leads to them. They take numbers only (before Linux 5.12), so they read the headers by
+ * themselves, and no others than those of a plain packet.
  */
 #pragma once
 
@@ -25,6 +27,7 @@
  */
 #define PG_SENT_LINK	0xffffffffULL
 #define PG_SENT_IN	(1ULL << 32) /* the packet comes in */
+#define PG_SENT_TCP	(1ULL << 33) /* of TCP; otherwise of UDP */
 /* From these bits on, of what is to be remembered: enum pg_reason, and the slot of the phase's
  * learned addresses; of what is looked for, the state. */
 #define PG_SENT_REASON	40
@@ -41,21 +44,6 @@ struct pg_sent_key {
 	__u32 link;  /* not 0: only if the guard of that veth has let it out too */
 	__u32 flags; /* only if it has these */
 };
-
-static __always_inline void pg_sent_key_ports(struct pg_sent_key *key, const struct pg_facts *facts)
-{
-	key->local_port = facts->local_port;
-	key->remote_port = facts->remote_port;
-}
-
-/* The mark of the socket that sends the packet, if it is of the kind. */
-static __always_inline struct pg_mark *pg_sent_mark(struct __sk_buff *skb, __u32 kind)
-{
-	struct bpf_sock *sk = skb->sk;
-	struct pg_mark *mark = sk ? bpf_sk_storage_get(&pg_marks, sk, NULL, 0) : NULL;
-
-	return mark && mark->kind == kind ? mark : NULL;
-}
 
 /*
  * Readers take no lock where loads, and stores, become visible in the order of the program (x86:
@@ -169,14 +157,6 @@ static __always_inline void pg_sent_write(struct pg_sent *sent, const struct pg_
 	sent->version++;
 }
 
-/* Under the lock: the guard of the veth has let it out, too. */
-static __always_inline void pg_sent_confirm(struct pg_sent *sent, const struct pg_sent_key *key,
-					    const struct pg_facts *facts, __u32 link)
-{
-	if (!(pg_sent_remote_difference(sent, key, facts) | pg_sent_local_difference(sent, facts)))
-		sent->link = link;
-}
-
 static __always_inline struct pg_sent_place *pg_sent_place(const struct pg_sent_key *key,
 							   const struct pg_addr *remote)
 {
@@ -230,10 +210,11 @@ static __always_inline bool pg_sent_is_plain(const struct pg_facts *facts)
 }
 
 /* Fills addresses, ports and the first count words of the transport header of a plain packet. */
-static __always_inline bool pg_sent_read_packet(struct __sk_buff *skb, __u64 where, __u8 protocol,
+static __always_inline bool pg_sent_read_packet(struct __sk_buff *skb, __u64 where,
 						struct pg_facts *facts, pg_word *transport,
 						__u32 count)
 {
+	const __u8 protocol = where & PG_SENT_TCP ? IPPROTO_TCP : IPPROTO_UDP;
 	const bool in = where & PG_SENT_IN;
 
 	if (!(where & PG_SENT_LINK)) {
@@ -246,21 +227,95 @@ static __always_inline bool pg_sent_read_packet(struct __sk_buff *skb, __u64 whe
 	return pg_sent_is_plain(facts);
 }
 
-static __always_inline __u64 pg_sent_where(const struct pg_view *view, enum pg_reason reason,
-					   __u32 link)
+/* The same, and what it has in the key, of a packet of its socket's own. What asks for a connection
+ * is none: a process inside can make that of any segment, behind its socket; nor is its answer. */
+static __always_inline bool pg_sent_read_own(struct __sk_buff *skb, __u64 where,
+					     struct pg_sent_key *key, struct pg_facts *facts)
+{
+	pg_word transport[4] = {};
+
+	if (where & PG_SENT_TCP) {
+		if (!pg_sent_read_packet(skb, where, facts, transport, 4) ||
+		    bpf_ntohl(transport[3]) >> 16 & PG_TCP_SYN)
+			return false;
+	} else if (!pg_sent_read_packet(skb, where, facts, transport, 1)) {
+		return false;
+	}
+	key->socket = bpf_get_socket_cookie(skb);
+	key->local_port = facts->local_port;
+	key->remote_port = facts->remote_port;
+	return key->socket;
+}
+
+/* See pg_sent_find_own(). */
+static __always_inline int pg_sent_find_by(struct __sk_buff *skb, struct pg_sent_key *key,
+					   __u64 where)
+{
+	struct pg_facts facts = {};
+
+	if (!pg_sent_read_own(skb, where, key, &facts))
+		return PG_SENT_UNKNOWN;
+	key->link = where;
+	return pg_sent_find(key, &facts, false);
+}
+
+/*
+ * The reason for which a packet of the same socket and tuple was let out a while ago, in this
+ * generation and epoch, or PG_SENT_UNKNOWN. Of one that comes in the tuple is that of its answer.
+ */
+__noinline int pg_sent_find_own(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
+				__u64 where)
+{
+	struct pg_sent_key key = {.env_id = env_id, .epoch = epoch, .generation = generation};
+
+	return pg_sent_find_by(skb, &key, where);
+}
+
+static __always_inline __u64 pg_sent_where(const struct pg_view *view, __u8 protocol,
+					   enum pg_reason reason, __u32 link)
 {
 	const __u64 learned = view->slot ? view->slot->learned : 0;
 
-	return learned << PG_SENT_LEARNED | (__u64)reason << PG_SENT_REASON | link;
+	return learned << PG_SENT_LEARNED | (__u64)reason << PG_SENT_REASON |
+	       (protocol == IPPROTO_TCP ? PG_SENT_TCP : 0) | link;
 }
 
-static __always_inline enum pg_reason pg_sent_reason(__u64 where)
-{
-	return where >> PG_SENT_REASON & 0xff;
-}
-
-/* Whether it is to be remembered for the reason, which is in "where". */
 static __always_inline bool pg_sent_lasts(__u64 where, const struct pg_facts *facts)
 {
-	return pg_lasts(pg_sent_reason(where), where >> PG_SENT_LEARNED, &facts->remote);
+	return pg_lasts(where >> PG_SENT_REASON & 0xff, where >> PG_SENT_LEARNED, &facts->remote);
+}
+
+/* The hook of the cgroup has let the packet out for the reason. */
+__noinline int pg_sent_remember(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
+				__u64 where)
+{
+	struct pg_sent_key key = {.env_id = env_id, .epoch = epoch, .generation = generation};
+	struct pg_facts facts = {};
+
+	if (pg_sent_read_own(skb, where, &key, &facts) && pg_sent_lasts(where, &facts))
+		pg_sent_put(&key, &facts, where >> PG_SENT_REASON & 0xff);
+	return 0;
+}
+
+/* The guard of a veth has let out what the hook had, too. */
+__noinline int pg_sent_confirm(struct __sk_buff *skb, __u64 env_id, __u64 epoch, __u64 generation,
+			       __u64 where)
+{
+	struct pg_sent_key key = {.env_id = env_id, .epoch = epoch, .generation = generation};
+	struct pg_facts facts = {};
+	struct pg_sent_place *place;
+	struct pg_sent *sent;
+
+	if (!pg_sent_read_own(skb, where, &key, &facts) || !pg_sent_lasts(where, &facts))
+		return 0;
+	place = pg_sent_place(&key, &facts.remote);
+	if (!place)
+		return 0;
+	sent = &place->sent;
+	bpf_spin_lock(&place->lock);
+	if (!(pg_sent_remote_difference(sent, &key, &facts) |
+	      pg_sent_local_difference(sent, &facts)))
+		sent->link = where;
+	bpf_spin_unlock(&place->lock);
+	return 0;
 }

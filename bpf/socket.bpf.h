@@ -83,6 +83,13 @@ static __always_inline void pg_read_raw_socket(struct bpf_sock *sk, struct pg_fa
 		facts->bits |= PG_FACT_KERNEL_ND;
 }
 
+static __always_inline bool pg_is_marked(struct bpf_sock *sk, __u32 kind)
+{
+	struct pg_mark *mark = sk ? bpf_sk_storage_get(&pg_marks, sk, NULL, 0) : NULL;
+
+	return mark && mark->kind == kind;
+}
+
 /* The namespace that a UDP or raw socket was made in; 0 if it has no mark. */
 static __always_inline __u64 pg_socket_netns(struct bpf_sock *sk)
 {
@@ -253,30 +260,6 @@ static __always_inline void pg_end_accepted(struct bpf_sock_ops *ctx,
 		pg_mark_place(sk, place, cookie);
 	else
 		pg_accepted_close(place, cookie);
-}
-
-/* A connection that goes on gets a mark, in which its last packet can be remembered: it costs as
- * much as some of them. A global function as those of sent.bpf.h are. */
-__noinline int pg_mark_lasting(struct __sk_buff *skb, __u32 state)
-{
-	struct bpf_sock *sk = skb->sk;
-	struct pg_accepted *place;
-	struct bpf_tcp_sock *tcp;
-	__u64 cookie;
-
-	if (!sk)
-		return 0;
-	sk = bpf_sk_fullsock(sk);
-	if (!sk || sk->state != PG_TCP_ESTABLISHED)
-		return 0;
-	tcp = bpf_tcp_sock(sk);
-	if (!tcp || tcp->segs_out < PG_ACCEPTED_SEGMENTS)
-		return 0;
-	cookie = bpf_get_socket_cookie(skb);
-	place = pg_accepted_find(state, cookie);
-	if (place)
-		pg_mark_place(sk, place, cookie);
-	return 0;
 }
 
 static __always_inline void pg_mark_listener(struct bpf_sock_ops *ctx,

@@ -20,6 +20,7 @@
 
 #include <phasegate/abi/flow.h>
 #include <phasegate/abi/link.h>
+#include <phasegate/abi/sent.h>
 
 #include "base/clock.h"
 #include "check.h"
@@ -27,7 +28,7 @@
 #include "world.h"
 
 #define PORT	    7000
-#define SEGMENTS    20 /* that are enough for a mark */
+#define SEGMENTS    20
 #define PATIENCE_S  10
 #define PATIENCE_NS (PATIENCE_S * PG_NSEC_PER_SEC)
 #define SHORT_MS    300 /* for what is not to come back */
@@ -302,42 +303,45 @@ static void try_again(struct bench *bench, size_t row)
 	CHECK(&bench->check, have_done(bench, FINISH), "%s: ending it", bench->text);
 }
 
-static void try_lasting(struct bench *bench, size_t row)
+/* Why the last packet of the connection was let out, as its record says. */
+static enum pg_reason remembered(const struct bench *bench)
 {
+	const int map = bpf_map__fd(bench->world.skeleton->maps.pg_sent_places);
+	const struct pg_addr client =
+		world_address(strchr(bench->text, '.') ? "::ffff:10.9.0.2" : "fd09::2");
+	struct pg_sent_place place = {};
+	struct sockaddr_in6 peer = {};
+	socklen_t size = sizeof(peer);
+	uint64_t cookie = 0;
+	socklen_t cookie_size = sizeof(cookie);
+	uint32_t index;
+
+	/* The port is at the same offset in both forms. */
+	if (getpeername(bench->fd, (struct sockaddr *)&peer, &size) ||
+	    getsockopt(bench->fd, SOL_SOCKET, SO_COOKIE, &cookie, &cookie_size))
+		return PG_REASON_NO_POLICY;
+	index = pg_sent_index((uint32_t)cookie, &client, peer.sin6_port);
+	bpf_map_lookup_elem(map, &index, &place);
+	return place.sent.socket == cookie && place.sent.remote_port == peer.sin6_port &&
+			       place.sent.generation == (uint32_t)bench->world.generation
+		       ? (enum pg_reason)place.sent.reason
+		       : PG_REASON_NO_POLICY;
+}
+
+static void try_lasting(struct bench *bench, size_t row, enum pg_phase phase, enum pg_reason reason)
+{
+	world_switch(&bench->world, phase);
 	open_connection(bench, row);
 	expect_place(bench);
 	for (int i = 0; i < SEGMENTS; i++)
 		CHECK(&bench->check, exchange(bench), "%s: segment %d", bench->text, i);
-	expect_end(bench, "after many segments");
-	expect_mark(bench, "after many segments");
+	CHECK(&bench->check, remembered(bench) == reason, "%s, phase %u: not remembered",
+	      bench->text, phase);
 	world_switch(&bench->world, WORLD_ALLOWLIST);
-	expect_mark(bench, "after a switch");
+	CHECK(&bench->check, exchange(bench) && remembered(bench) == PG_REASON_ACCEPTED,
+	      "%s: after a switch", bench->text);
 	world_switch(&bench->world, WORLD_NO_NETWORK);
 	end_connection(bench, "at last");
-}
-
-/* Why the last packet of the connection was let out, as its mark has it. */
-static enum pg_reason remembered(const struct bench *bench)
-{
-	struct pg_mark mark = {};
-
-	bpf_map_lookup_elem(bpf_map__fd(bench->world.skeleton->maps.pg_marks), &bench->fd, &mark);
-	return (enum pg_reason)mark.sent.reason;
-}
-
-/* Where everything is let out it is remembered, too. */
-static void try_public(struct bench *bench, size_t row)
-{
-	world_switch(&bench->world, WORLD_PUBLIC);
-	open_connection(bench, row);
-	for (int i = 0; i < SEGMENTS; i++)
-		CHECK(&bench->check, exchange(bench), "%s: segment %d", bench->text, i);
-	expect_end(bench, "after many segments in public");
-	expect_mark(bench, "after many segments in public");
-	CHECK(&bench->check, remembered(bench) == PG_REASON_PUBLIC,
-	      "%s: public, and not remembered", bench->text);
-	world_switch(&bench->world, WORLD_NO_NETWORK);
-	end_connection(bench, "in public");
 }
 
 static void set_places(const struct bench *bench, const struct pg_accepted *all)
@@ -384,6 +388,7 @@ static void try_anothers(struct bench *bench, size_t row, __u16 owner, __be16 po
 
 	open_connection(bench, row);
 	change_place(bench, owner, port);
+	world_switch(&bench->world, WORLD_NO_NETWORK); /* what is remembered has ended */
 	CHECK(&bench->check,
 	      send(bench->fd, &octet, 1, MSG_NOSIGNAL) == 1 && have_done(bench, EXPECT_NOTHING),
 	      "%s, %s: it passes", bench->text, whose);
@@ -433,8 +438,8 @@ int main(void)
 		listen_inside(&bench, i);
 		try_ends(&bench, i);
 		try_again(&bench, i);
-		try_lasting(&bench, i);
-		try_public(&bench, i);
+		try_lasting(&bench, i, WORLD_NO_NETWORK, PG_REASON_ACCEPTED);
+		try_lasting(&bench, i, WORLD_PUBLIC, PG_REASON_PUBLIC);
 		try_taken(&bench, i);
 		try_anothers(&bench, i, 1, 0, "another Environment's");
 		try_anothers(&bench, i, 0, htons(1), "from another port");

@@ -14,7 +14,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include <phasegate/abi/flow.h>
+#include <phasegate/abi/sent.h>
 #include <phasegate/abi/set.h>
 
 #include "base/clock.h"

@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "sent.h"
 #include "types.h"
 
 enum pg_flow_kind {
@@ -124,12 +123,8 @@ struct pg_mark {
 	__u32 kind; /* enum pg_mark_kind */
 	__be16 remote_port;
 	__u16 confirmed; /* of ACCEPTED: 1: the guard of a veth saw it being opened from outside */
-	/* Here, so that it is in as few cache lines as can be. */
-	struct pg_sent sent; /* of ACCEPTED */
-	__u64 owner;	     /* env_id, or where members are apart cgroup_id; 0: not known */
-	__u64 netns;	     /* cookie of RAW and DATAGRAM */
+	__u64 owner;	 /* env_id, or where members are apart cgroup_id; 0: not known */
+	__u64 netns;	 /* cookie of RAW and DATAGRAM */
 	struct pg_addr remote;
-	struct bpf_spin_lock lock; /* of .sent */
-	__u32 reserved;
 };
-PG_ASSERT_SIZE(struct pg_mark, 136);
+PG_ASSERT_SIZE(struct pg_mark, 40);

@@ -5,10 +5,10 @@
  * programs write and read it.
  *
  * It is of one of these:
- * - a tuple of a UDP socket whose flow is recorded (bpf/datagram.bpf.h);
+ * - a tuple of a UDP socket whose flow is recorded (bpf/datagram.bpf.h), or of a connection that
+ * the socket has accepted (bpf/segment.bpf.h);
  * - two addresses between which TCP was let out for what they are (bpf/recent.bpf.h): .socket and
- *   the ports are 0;
- * - the last segment of an accepted connection, in the mark of its socket: .socket is 0.
+ *   the ports are 0.
  */
 #pragma once
 
@@ -38,8 +38,7 @@ PG_ASSERT_SIZE(struct pg_sent, 88);
 
 #define PG_SENT_OF_LINK (1ULL << 63)
 
-/* Where one that is in no mark is, in a table of all: who comes first has the place until it is
- * over. */
+/* Where one is, in a table of all: who comes first has the place until it is over. */
 struct pg_sent_place {
 	struct pg_sent sent;
 	struct bpf_spin_lock lock; /* of writers */
