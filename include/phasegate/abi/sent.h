@@ -5,8 +5,8 @@
  * programs write and read it.
  *
  * It is of one of these:
- * - a tuple of a UDP socket whose flow is recorded (bpf/datagram.bpf.h), or of a connection that
- * the socket has accepted (bpf/segment.bpf.h);
+ * - a socket and a tuple (bpf/sent.bpf.h): of UDP, whose flow is recorded, or of a connection that
+ * the socket has accepted;
  * - two addresses between which TCP was let out for what they are (bpf/recent.bpf.h): .socket and
  *   the ports are 0.
  */
