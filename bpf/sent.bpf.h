@@ -160,9 +160,7 @@ static __always_inline void pg_sent_write(struct pg_sent *sent, const struct pg_
 static __always_inline struct pg_sent_place *pg_sent_place(const struct pg_sent_key *key,
 							   const struct pg_addr *remote)
 {
-	const __u32 of_link = key->env_id >> 63;
-	const __u32 seed = (__u32)(key->socket ? key->socket : key->env_id) ^ of_link;
-	__u32 index = pg_sent_index(seed, remote, key->remote_port);
+	__u32 index = pg_sent_index(key->env_id, key->socket, remote, key->remote_port);
 
 	return bpf_map_lookup_elem(&pg_sent_places, &index);
 }

@@ -320,7 +320,7 @@ static enum pg_reason remembered(const struct bench *bench)
 	if (getpeername(bench->fd, (struct sockaddr *)&peer, &size) ||
 	    getsockopt(bench->fd, SOL_SOCKET, SO_COOKIE, &cookie, &cookie_size))
 		return PG_REASON_NO_POLICY;
-	index = pg_sent_index((uint32_t)cookie, &client, peer.sin6_port);
+	index = pg_sent_index(bench->world.header.env_id, cookie, &client, peer.sin6_port);
 	bpf_map_lookup_elem(map, &index, &place);
 	return place.sent.socket == cookie && place.sent.remote_port == peer.sin6_port &&
 			       place.sent.generation == (uint32_t)bench->world.generation

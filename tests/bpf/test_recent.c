@@ -145,7 +145,7 @@ static uint32_t place_of(const struct bench *bench)
 {
 	const struct pg_addr addr = world_address(bench->text);
 
-	return pg_sent_index((uint32_t)bench->world.header.env_id, &addr, 0);
+	return pg_sent_index(bench->world.header.env_id, 0, &addr, 0);
 }
 
 static struct pg_sent_place at_place(const struct bench *bench)

@@ -73,7 +73,7 @@ static uint32_t place_of(const struct bench *bench, const char *text, uint16_t p
 {
 	const struct pg_addr addr = world_address(text);
 
-	return pg_sent_index((uint32_t)bench->socket, &addr, htons(port));
+	return pg_sent_index(bench->world.header.env_id, bench->socket, &addr, htons(port));
 }
 
 static struct pg_sent record(const struct bench *bench)

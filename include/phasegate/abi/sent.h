@@ -5,8 +5,7 @@
  * programs write and read it.
  *
  * It is of one of these:
- * - a socket and a tuple (bpf/sent.bpf.h): of UDP, whose flow is recorded, or of a connection that
- * the socket has accepted;
+ * - a socket and a tuple, of UDP or of a connection that it has accepted (bpf/sent.bpf.h);
  * - two addresses between which TCP was let out for what they are (bpf/recent.bpf.h): .socket and
  *   the ports are 0.
  */
@@ -46,10 +45,11 @@ struct pg_sent_place {
 };
 PG_ASSERT_SIZE(struct pg_sent_place, 128);
 
-/* seed: of whatever it is of besides the remote end. */
-static inline __u32 pg_sent_index(__u32 seed, const struct pg_addr *remote, __be16 port)
+/* The place that a record of these can have. */
+static inline __u32 pg_sent_index(__u64 env_id, __u64 socket, const struct pg_addr *remote,
+				  __be16 port)
 {
-	const __u32 odd = 0x9e3779b1;
+	const __u32 odd = 0x9e3779b1, seed = (__u32)env_id ^ (__u32)socket ^ (__u32)(env_id >> 63);
 	__u32 hash = remote->word[1] ^ remote->word[2] ^ remote->word[3] ^ (__u32)port << 16;
 
 	hash *= odd;
