@@ -178,9 +178,9 @@ static __always_inline void pg_link_record_peer(struct pg_link_table *table,
 {
 	struct pg_own_key key = {.env_id = header->env_id, .addr = *addr};
 	const __u32 hash = pg_link_hash(addr, 0);
-	__u32 way = bpf_get_prandom_u32() % PG_LINK_PEER_WAYS;
 	struct pg_link_peer *place;
 	const __u8 *hop;
+	__u32 way;
 
 	if (pg_link_peer_station(table, addr) == (station | PG_LINK_PEER_KNOWN))
 		return;
@@ -188,7 +188,8 @@ static __always_inline void pg_link_record_peer(struct pg_link_table *table,
 	hop = bpf_map_lookup_elem(&pg_link_hops, &key);
 	if (hop && *hop == PG_LINK_HOP_HOST)
 		return;
-		/* It may be there with another station. */
+	way = bpf_get_prandom_u32() % PG_LINK_PEER_WAYS;
+	/* It may be there with another station. */
 #pragma unroll
 	for (__u32 i = 0; i < PG_LINK_PEER_WAYS; i++) {
 		place = pg_link_peer_place(table, hash, i);
@@ -234,10 +235,9 @@ static __always_inline bool pg_link_is_near(const struct pg_link_stations *stati
 }
 
 static __always_inline struct pg_link_ack *pg_link_ack_place(struct pg_link_table *table,
-							     const struct pg_addr *remote,
-							     __be16 local_port, __be16 remote_port)
+							     const struct pg_link_flow *key)
 {
-	__u32 index = pg_link_hash(remote, (__u32)local_port << 16 | remote_port);
+	__u32 index = pg_link_hash(&key->remote, (__u32)key->local_port << 16 | key->remote_port);
 
 	index &= PG_LINK_ACKS - 1;
 	barrier_var(index);
@@ -270,16 +270,14 @@ static __always_inline bool pg_link_has_asked(struct pg_link_table *table,
 }
 
 static __always_inline void pg_link_record_ack(struct pg_link_table *table,
-					       const struct pg_view *view,
-					       const struct pg_facts *facts, __u32 number)
+					       const struct pg_link_flow *key, __u32 number)
 {
-	struct pg_link_ack *place =
-		pg_link_ack_place(table, &facts->remote, facts->local_port, facts->remote_port);
+	struct pg_link_ack *place = pg_link_ack_place(table, key);
 
-	place->remote = facts->remote;
-	place->local_port = facts->local_port;
-	place->remote_port = facts->remote_port;
-	place->generation = (__u32)view->generation;
+	place->remote = key->remote;
+	place->local_port = key->local_port;
+	place->remote_port = key->remote_port;
+	place->generation = key->generation;
 	place->number = number;
 }
 
@@ -303,7 +301,7 @@ static __always_inline bool pg_link_confirms(struct pg_link_table *table,
 		return true;
 	if (pg_link_has_asked(table, &key.remote))
 		return false;
-	ack = pg_link_ack_place(table, &key.remote, local_port, key.remote_port);
+	ack = pg_link_ack_place(table, &key);
 	/* The whole tuple: whoever knows the hash finds another with the same. In this generation:
 	 * numbers repeat within minutes, and an older one is of a connection that went out. */
 	pg_view_read(&view, header);

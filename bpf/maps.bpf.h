@@ -144,6 +144,13 @@ struct {
 	__uint(value_size, PG_LINK_RUN_BYTES);
 } pg_link_runs SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pg_link_seen_places);
+} pg_link_seens SEC(".maps");
+
 /* Addresses of the host, and what an entry opens on them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

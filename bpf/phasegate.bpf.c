@@ -16,6 +16,7 @@
 #include "hook.bpf.h"
 #include "link.bpf.h"
 #include "link_new.bpf.h"
+#include "link_see.bpf.h"
 #include "loopback.bpf.h"
 #include "maps.bpf.h"
 #include "packet.bpf.h"
@@ -366,21 +367,8 @@ int pg_link_from(struct __sk_buff *skb)
 SEC("tc")
 int pg_link_to(struct __sk_buff *skb)
 {
-	__u32 ifindex = skb->ifindex;
-	const struct pg_link *link = bpf_map_lookup_elem(&pg_links, &ifindex);
-	struct pg_link_table *table;
-	struct pg_view view;
-	__u64 env_id;
-
-	if (!link)
-		return PG_TC_NEXT;
-	env_id = link->header.env_id;
-	table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
-	if (!table)
-		return PG_TC_NEXT;
-	pg_view_read(&view, &link->header);
-	if (!pg_link_see_segment(skb, &view, table))
-		pg_link_see(skb, &view, table);
+	if (!pg_link_see_plain(skb))
+		pg_link_see_other(skb);
 	return PG_TC_NEXT;
 }
 

@@ -77,6 +77,8 @@ static const struct layout layouts[] = {
 	 PG_LINK_HOP_MAX, "pg_own_key", "__u8", 0, 0, 0},
 	{"pg_link_runs", BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(__u32), PG_LINK_RUN_BYTES, 1, NULL, NULL,
 	 0, 0, 0},
+	{"pg_link_seens", BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(__u32),
+	 sizeof(struct pg_link_seen_places), 1, "__u32", "pg_link_seen_places", 0, 0, 0},
 	{"pg_sent_places", BPF_MAP_TYPE_ARRAY, sizeof(__u32), sizeof(struct pg_sent_place),
 	 PG_SENT_MAX, "__u32", "pg_sent_place", 0, 0, 0},
 	{"pg_flows", BPF_MAP_TYPE_HASH, sizeof(struct pg_flow_key), sizeof(struct pg_flow),

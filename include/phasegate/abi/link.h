@@ -170,5 +170,30 @@ PG_ASSERT_SIZE(struct pg_link_table, 128 * 32 + 32 * 32 + 64 * 24 + 32 * 28 + 4 
 #define PG_LINK_HOP_ROUTER 1 /* at whatever station it is seen */
 #define PG_LINK_HOP_HOST   2 /* an address of the host end or its bridge, at no other station */
 
+/*
+ * Value of pg_link_seens, of each CPU: places of what came in by a veth a moment ago and has been
+ * recorded, so that the next one that differs in nothing needs no record. Of segments of somebody
+ * to whom a SYN has gone out nothing but the station is recorded, so that one place is for all of
+ * them: its ports are zero.
+ */
+struct pg_link_seen {
+	struct pg_addr remote, local;
+	pg_station from;
+	__u64 word;	/* of the state */
+	__u32 ifindex;	/* 0: the place is empty */
+	__u32 since;	/* jiffies, low half */
+	__be32 ports;	/* the remote and the local one, as in the packet */
+	__u16 state;	/* pg_header.state */
+	__u16 protocol; /* TCP or UDP */
+};
+PG_ASSERT_SIZE(struct pg_link_seen, 64);
+
+#define PG_LINK_SEEN 256 /* a power of two */
+
+struct pg_link_seen_places {
+	struct pg_link_seen place[PG_LINK_SEEN];
+};
+PG_ASSERT_SIZE(struct pg_link_seen_places, 256 * 64);
+
 /* Value of pg_link_runs: what a run of the programs gathers, of no meaning to others. */
 #define PG_LINK_RUN_BYTES 96

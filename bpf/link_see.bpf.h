@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The other way at the host's end of a veth: what goes in, so that answers to it can be told. */
+#pragma once
+
+#include "facts.h"
+#include "link_packet.bpf.h"
+#include "link_reply.bpf.h"
+#include "link_seen.bpf.h"
+#include "link_table.bpf.h"
+#include "maps.bpf.h"
+#include "packet.bpf.h"
+#include "view.bpf.h"
+
+/* What completes a connection has ACK, and no RST. */
+static __always_inline void pg_link_see_tcp(struct pg_link_table *table,
+					    const struct pg_link_flow *key, __u8 flags,
+					    __be32 acked)
+{
+	if ((flags & (PG_TCP_ACK | PG_TCP_RST)) == PG_TCP_ACK)
+		pg_link_record_ack(table, key, bpf_ntohl(acked));
+}
+
+static __always_inline bool pg_link_is_somebody(const struct pg_addr *addr)
+{
+	return !pg_addr_is_multicast(addr) && !pg_addr_is_unspecified(addr);
+}
+
+/* Most of what goes in: a plain segment of TCP that opens nothing. */
+static __always_inline void pg_link_see_segment(const struct pg_link *link, __u64 word,
+						struct pg_link_table *table,
+						struct pg_link_plain *plain)
+{
+	struct pg_link_flow key = {.protocol = IPPROTO_TCP};
+	struct pg_link_seen *seen = &plain->seen;
+	const __be32 ports = seen->ports;
+
+	if (!pg_link_is_somebody(&seen->remote))
+		return;
+	pg_link_record_peer(table, &link->header, &seen->remote, seen->from);
+	/* What it acknowledges would count for nothing, as it always will. */
+	if (pg_link_has_asked(table, &seen->remote)) {
+		seen->ports = 0;
+		pg_link_seen_remember(link, word, seen);
+		return;
+	}
+	key.remote = seen->remote;
+	key.remote_port = ((const __be16 *)&ports)[0];
+	key.local_port = ((const __be16 *)&ports)[1];
+	key.generation = (__u32)(word >> PG_STATE_GENERATION_SHIFT);
+	pg_link_see_tcp(table, &key, plain->flags, plain->number);
+	/* Its SYN is evidence enough. Ports of zero would be anybody's. */
+	if (ports && pg_link_is_inbound(table, &key))
+		pg_link_seen_remember(link, word, seen);
+}
+
+/* What goes in: whoever opens something, or is there at all. */
+static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_view *view,
+					struct pg_link_table *table)
+{
+	struct pg_link_run *run = pg_link_begin();
+	struct pg_link_packet *packet;
+	struct pg_link_flow key = {};
+	struct pg_facts *facts;
+	__u8 icmp[8] = {};
+	__be32 number = 0;
+
+	if (!run)
+		return;
+	packet = &run->packet;
+	facts = &run->facts;
+	pg_link_read(skb, false, facts, packet);
+	if (facts->defect || packet->later)
+		return;
+	/* As read from one that goes out, the sender of ARP is the local one. */
+	if (packet->arp)
+		facts->remote = facts->local;
+	if (!pg_link_is_somebody(&facts->remote))
+		return;
+	pg_link_record_peer(table, view->header, &facts->remote, packet->from);
+	if (packet->arp)
+		return;
+	pg_link_key_fill(&key, view, facts);
+	if (facts->protocol == IPPROTO_TCP && !(facts->bits & PG_FACT_SYN)) {
+		if (!bpf_skb_load_bytes(skb, packet->packet.transport + 8, &number, sizeof(number)))
+			pg_link_see_tcp(table, &key, packet->packet.tcp_flags, number);
+		return;
+	}
+	if (pg_addr_is_multicast(&facts->local))
+		return;
+	switch (facts->protocol) {
+	case IPPROTO_TCP:
+		break;
+	case IPPROTO_UDP:
+		pg_link_see_datagram(view, facts);
+		break;
+	case IPPROTO_ICMP:
+	case PG_IPPROTO_ICMPV6:
+		if (bpf_skb_load_bytes(skb, packet->packet.transport, icmp, sizeof(icmp)) < 0 ||
+		    icmp[0] != (facts->bits & PG_FACT_IPV6 ? PG_ICMPV6_ECHO : PG_ICMP_ECHO))
+			return;
+		key.remote_port = bpf_htons(icmp[4] << 8 | icmp[5]);
+		break;
+	default:
+		return;
+	}
+	pg_link_record_inbound(table, &key);
+}
+
+/* All but that. This and the next are global functions as pg_sent_find() is, so that one's part of
+ * the stack is not taken while the other runs. */
+__noinline int pg_link_see_other(struct __sk_buff *skb)
+{
+	struct pg_link_plain plain = {};
+	__u32 ifindex = skb->ifindex;
+	const struct pg_link *link = bpf_map_lookup_elem(&pg_links, &ifindex);
+	struct pg_link_table *table;
+	struct pg_view view;
+	__u64 env_id, word;
+
+	if (!link)
+		return 0;
+	env_id = link->header.env_id;
+	table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
+	if (!table)
+		return 0;
+	word = pg_view_word(&link->header);
+	pg_view_fill(&view, &link->header, word);
+	pg_link_see(skb, &view, table);
+	if (!pg_link_plain_read(skb, &plain))
+		return 0;
+	if (plain.seen.protocol == IPPROTO_TCP)
+		pg_link_seen_forget(&plain.seen);
+	else
+		pg_link_seen_remember(link, word, &plain.seen);
+	return 0;
+}
+
+/* 1: no more is to be seen of it. */
+__noinline int pg_link_see_plain(struct __sk_buff *skb)
+{
+	struct pg_link_plain plain = {};
+	__u32 ifindex = skb->ifindex;
+	const struct pg_link *link;
+	struct pg_link_table *table;
+	__u64 env_id;
+
+	if (!pg_link_plain_read(skb, &plain) || pg_link_plain_opens(&plain))
+		return 0;
+	if (pg_link_is_seen(&plain.seen))
+		return 1;
+	if (plain.seen.protocol != IPPROTO_TCP)
+		return 0;
+	link = bpf_map_lookup_elem(&pg_links, &ifindex);
+	if (!link)
+		return 1;
+	env_id = link->header.env_id;
+	table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
+	if (table)
+		pg_link_see_segment(link, pg_view_word(&link->header), table, &plain);
+	return 1;
+}
