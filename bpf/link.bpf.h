@@ -14,10 +14,8 @@
 #include "link_table.bpf.h"
 #include "neighbour.bpf.h"
 #include "packet.bpf.h"
-#include "segment.bpf.h"
 #include "sent.bpf.h"
 #include "socket.bpf.h"
-#include "stream.bpf.h"
 
 /* Verdicts of tc: the next filter decides, or nobody any more. */
 #define PG_TC_NEXT (-1)
@@ -330,67 +328,12 @@ static __always_inline void pg_link_take(struct __sk_buff *skb, enum pg_link_sen
 	barrier();
 }
 
-/* Whether the frame is from the Environment's station to the host's, or stations do not count. */
-static __always_inline bool pg_link_goes_by_host(struct __sk_buff *skb, const struct pg_link *link)
-{
-	struct pg_link_packet packet = {};
-
-	if (!(link->flags & PG_LINK_STATIONS))
-		return true;
-	pg_link_read_stations(skb, &packet);
-	return packet.from == link->stations.own &&
-	       (packet.to == link->stations.host || packet.to == link->stations.bridge);
-}
-
-/* Whether the guard has let out a datagram of the same tuple and socket a while ago. */
-static __always_inline bool pg_link_knows_datagram(struct __sk_buff *skb,
-						   const struct pg_view *view)
-{
-	return pg_sent_find_own(skb, view->header->env_id, view->header->epoch, view->generation,
-				skb->ifindex) >= 0;
-}
-
-/* The same of a segment of TCP, or whether it may leave by few facts (stream.bpf.h). */
-static __always_inline bool pg_link_knows_segment(struct __sk_buff *skb, const struct pg_view *view)
-{
-	struct bpf_sock *sk = skb->sk;
-	int state;
-
-	if (!sk || !pg_stream_read_socket(skb, &state))
-		return false;
-	if (pg_segment_find(skb, view->header->env_id, view->header->epoch, view->generation,
-			    skb->ifindex | (__u64)view->header->state << PG_SENT_STATE) >= 0)
-		return true;
-	return !bpf_sk_storage_get(&pg_marks, sk, NULL, 0) && pg_stream_passes(skb, view, state);
-}
-
 static __always_inline void pg_link_confirm(struct __sk_buff *skb, const struct pg_view *view,
 					    __u8 protocol, enum pg_reason reason)
 {
 	if (protocol == IPPROTO_UDP || protocol == IPPROTO_TCP)
 		pg_sent_confirm(skb, view->header->env_id, view->header->epoch, view->generation,
 				pg_sent_where(view, protocol, reason, skb->ifindex));
-}
-
-/* 1: the packet needs no more to be judged, and goes by the host. A global function as
- * pg_sent_find() is. */
-__noinline int pg_link_knows(struct __sk_buff *skb)
-{
-	__u32 ifindex = skb->ifindex;
-	const struct pg_link *link = bpf_map_lookup_elem(&pg_links, &ifindex);
-	struct pg_view view;
-	int protocol;
-
-	if (!link || skb->vlan_present)
-		return 0;
-	protocol = pg_ip_protocol(skb, PG_LINK_NETWORK);
-	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
-		return 0;
-	pg_view_read(&view, &link->header);
-	if (!view.valid || !pg_link_goes_by_host(skb, link))
-		return 0;
-	return protocol == IPPROTO_TCP ? pg_link_knows_segment(skb, &view)
-				       : pg_link_knows_datagram(skb, &view);
 }
 
 static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_run *run,

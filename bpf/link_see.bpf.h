@@ -6,6 +6,7 @@
 #include "link_packet.bpf.h"
 #include "link_reply.bpf.h"
 #include "link_seen.bpf.h"
+#include "link_short.bpf.h"
 #include "link_table.bpf.h"
 #include "maps.bpf.h"
 #include "packet.bpf.h"
@@ -26,7 +27,7 @@ static __always_inline bool pg_link_is_somebody(const struct pg_addr *addr)
 }
 
 /* Most of what goes in: a plain segment of TCP that opens nothing. */
-static __always_inline void pg_link_see_segment(const struct pg_link *link, __u64 word,
+static __always_inline void pg_link_see_segment(const struct pg_link_short *link, __u64 word,
 						struct pg_link_table *table,
 						struct pg_link_plain *plain)
 {
@@ -36,7 +37,7 @@ static __always_inline void pg_link_see_segment(const struct pg_link *link, __u6
 
 	if (!pg_link_is_somebody(&seen->remote))
 		return;
-	pg_link_record_peer(table, &link->header, &seen->remote, seen->from);
+	pg_link_record_peer(table, link->env_id, &seen->remote, seen->from);
 	/* What it acknowledges would count for nothing, as it always will. */
 	if (pg_link_has_asked(table, &seen->remote)) {
 		seen->ports = 0;
@@ -76,7 +77,7 @@ static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_v
 		facts->remote = facts->local;
 	if (!pg_link_is_somebody(&facts->remote))
 		return;
-	pg_link_record_peer(table, view->header, &facts->remote, packet->from);
+	pg_link_record_peer(table, view->header->env_id, &facts->remote, packet->from);
 	if (packet->arp)
 		return;
 	pg_link_key_fill(&key, view, facts);
@@ -106,18 +107,19 @@ static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_v
 	pg_link_record_inbound(table, &key);
 }
 
-/* All but that. This and the next are global functions as pg_sent_find() is, so that one's part of
- * the stack is not taken while the other runs. */
+/* All but that. This and the next are global functions as pg_segment_find() is, so that the part of
+ * the stack of one is not taken while the other runs. */
 __noinline int pg_link_see_other(struct __sk_buff *skb)
 {
-	struct pg_link_plain plain = {};
 	__u32 ifindex = skb->ifindex;
+	const struct pg_link_short *brief = pg_link_short(ifindex);
 	const struct pg_link *link = bpf_map_lookup_elem(&pg_links, &ifindex);
+	struct pg_link_plain plain = {};
 	struct pg_link_table *table;
 	struct pg_view view;
 	__u64 env_id, word;
 
-	if (!link)
+	if (!brief || !link)
 		return 0;
 	env_id = link->header.env_id;
 	table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
@@ -131,7 +133,7 @@ __noinline int pg_link_see_other(struct __sk_buff *skb)
 	if (plain.seen.protocol == IPPROTO_TCP)
 		pg_link_seen_forget(&plain.seen);
 	else
-		pg_link_seen_remember(link, word, &plain.seen);
+		pg_link_seen_remember(brief, word, &plain.seen);
 	return 0;
 }
 
@@ -139,8 +141,7 @@ __noinline int pg_link_see_other(struct __sk_buff *skb)
 __noinline int pg_link_see_plain(struct __sk_buff *skb)
 {
 	struct pg_link_plain plain = {};
-	__u32 ifindex = skb->ifindex;
-	const struct pg_link *link;
+	const struct pg_link_short *link;
 	struct pg_link_table *table;
 	__u64 env_id;
 
@@ -150,12 +151,12 @@ __noinline int pg_link_see_plain(struct __sk_buff *skb)
 		return 1;
 	if (plain.seen.protocol != IPPROTO_TCP)
 		return 0;
-	link = bpf_map_lookup_elem(&pg_links, &ifindex);
+	link = pg_link_short(skb->ifindex);
 	if (!link)
 		return 1;
-	env_id = link->header.env_id;
+	env_id = link->env_id;
 	table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
 	if (table)
-		pg_link_see_segment(link, pg_view_word(&link->header), table, &plain);
+		pg_link_see_segment(link, pg_link_short_word(link), table, &plain);
 	return 1;
 }

@@ -134,20 +134,20 @@ static __always_inline bool pg_link_is_seen(const struct pg_link_seen *seen)
  * The packet has been recorded, by this word of the state. What somebody else than the host has
  * forwarded is recorded each time: the peer's station is needed for each frame that goes there.
  */
-static __always_inline void pg_link_seen_remember(const struct pg_link *link, __u64 word,
+static __always_inline void pg_link_seen_remember(const struct pg_link_short *link, __u64 word,
 						  const struct pg_link_seen *seen)
 {
 	struct pg_link_seen *place;
 
 	if (!word || (link->flags & (PG_LINK_STATIONS | PG_LINK_TARGETS) &&
-		      seen->from != link->stations.host && seen->from != link->stations.bridge))
+		      seen->from != link->host && seen->from != link->bridge))
 		return;
 	place = pg_link_seen_place(seen, seen->ports);
 	if (!place)
 		return;
 	*place = *seen;
 	place->word = word;
-	place->state = link->header.state;
+	place->state = link->state;
 	place->since = bpf_jiffies64();
 }
 

@@ -172,11 +172,10 @@ static __always_inline pg_station *pg_link_gateway_place(struct pg_link_table *t
 	return &table->gateways[index & (PG_LINK_GATEWAYS - 1)];
 }
 
-static __always_inline void pg_link_record_peer(struct pg_link_table *table,
-						const struct pg_header *header,
+static __always_inline void pg_link_record_peer(struct pg_link_table *table, __u64 env_id,
 						const struct pg_addr *addr, pg_station station)
 {
-	struct pg_own_key key = {.env_id = header->env_id, .addr = *addr};
+	struct pg_own_key key = {.env_id = env_id, .addr = *addr};
 	const __u32 hash = pg_link_hash(addr, 0);
 	struct pg_link_peer *place;
 	const __u8 *hop;

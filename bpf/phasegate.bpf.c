@@ -15,6 +15,7 @@
 #include "flow.bpf.h"
 #include "hook.bpf.h"
 #include "link.bpf.h"
+#include "link_known.bpf.h"
 #include "link_new.bpf.h"
 #include "link_see.bpf.h"
 #include "loopback.bpf.h"

@@ -10,6 +10,8 @@
 #include <net/if.h>
 #include <netinet/ip.h>
 #include <netinet/ip_icmp.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,6 +37,7 @@
 #define DENIED	    "10.9.1.2"
 #define CLOSED	    7001
 #define PATIENCE_MS 2000
+#define SHORT_MS    300 /* for what is not to come */
 #define HOST_END    "02:00:0a:09:00:01"
 
 #define NO_NETWORK PG_PHASE_SETUP
@@ -332,6 +335,66 @@ static void check_stations(struct bench *bench)
 	expect(bench, bench->allowed, 1, "without stations");
 }
 
+/* A connection of the namespace inside to the allowed address, and its other end. */
+static bool connect_out(struct bench *bench, int *ret_fd, int *ret_other)
+{
+	const struct sockaddr_in to = endpoint(ALLOWED, PORT);
+	const struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
+	pg_autoclose int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	pg_autoclose int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd;
+
+	if (here < 0 || listener < 0 || bind(listener, (const struct sockaddr *)&to, sizeof(to)) ||
+	    listen(listener, 1) || setns(bench->inside, CLONE_NEWNET))
+		return false;
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (setns(here, CLONE_NEWNET))
+		return false;
+	*ret_fd = fd;
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)) ||
+	    connect(fd, (const struct sockaddr *)&to, sizeof(to)))
+		return false;
+	*ret_other = accept(listener, NULL, NULL);
+	return *ret_other >= 0;
+}
+
+/* What is sent has come within so many ms. */
+static bool comes(int fd, int ms)
+{
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+	char octet;
+
+	return poll(&readable, 1, ms) == 1 && read(fd, &octet, 1) == 1;
+}
+
+/* Nothing of a link that was written anew counts any more, whatever was let out before. */
+static void check_rewritten(struct bench *bench)
+{
+	const struct pg_link_stations wrong = {.own = 1, .host = 2, .bridge = 2};
+	pg_autoclose int fd = -1, other = -1;
+
+	if (!CHECK(&bench->check, connect_out(bench, &fd, &other), "connect: %s", strerror(errno)))
+		return;
+	for (int i = 0; i < 3; i++)
+		CHECK(&bench->check, write(fd, "x", 1) == 1 && comes(other, PATIENCE_MS),
+		      "segment %d", i);
+	put(bench, PG_LINK_STATIONS, &wrong);
+	CHECK(&bench->check, write(fd, "x", 1) == 1 && !comes(other, SHORT_MS),
+	      "from another station");
+	put(bench, 0, NULL);
+	CHECK(&bench->check, comes(other, PATIENCE_MS), "without stations");
+	switch_to(bench, PUBLIC); /* where segments are remembered, too */
+	for (int i = 0; i < 2; i++)
+		CHECK(&bench->check, write(fd, "x", 1) == 1 && comes(other, PATIENCE_MS),
+		      "segment %d in public", i);
+	pg_link_forget(bench->kernel, bench->ifindex);
+	CHECK(&bench->check, write(fd, "x", 1) == 1 && !comes(other, SHORT_MS), "without an entry");
+	put(bench, 0, NULL);
+	CHECK(&bench->check, comes(other, PATIENCE_MS), "with one again");
+	switch_to(bench, NO_NETWORK);
+}
+
 /* Another process takes over, and what is not ours stays. */
 static void check_replaced(struct bench *bench)
 {
@@ -412,6 +475,8 @@ int main(void)
 		check_group(&bench.check, "verdicts, and a switch");
 		check_stations(&bench);
 		check_group(&bench.check, "stations");
+		check_rewritten(&bench);
+		check_group(&bench.check, "a link that is written anew");
 		check_replaced(&bench);
 		check_group(&bench.check, "the next process, and others' filters");
 		check_entries(&bench);

@@ -33,6 +33,16 @@ static int hops_fd(const struct pg_kernel *kernel)
 	return bpf_map__fd(kernel->skeleton->maps.pg_link_hops);
 }
 
+/* What programs have copied of any link is over. */
+static int end_copies(const struct pg_kernel *kernel)
+{
+	const int fd = bpf_map__fd(kernel->skeleton->maps.pg_link_changes);
+	const __u64 now = pg_boottime_ns();
+	const __u32 first = 0;
+
+	return bpf_map_update_elem(fd, &first, &now, BPF_ANY) ? -errno : 0;
+}
+
 /* Makes an element of zeros unless there is one. */
 static int make_element(int map, const void *key, const void *zeros)
 {
@@ -56,6 +66,8 @@ int pg_link_put(struct pg_kernel *kernel, unsigned int ifindex, const struct pg_
 		error = make_element(tables_fd(kernel), &header->env_id, &no_answers);
 	if (!error && bpf_map_update_elem(links_fd(kernel), &key, &link, BPF_ANY))
 		error = -errno;
+	if (!error)
+		error = end_copies(kernel);
 	if (error)
 		return pg_fail_errno(err, error,
 				     "entering the interface with index %u among at most %d veths"
@@ -105,6 +117,7 @@ void pg_link_forget(struct pg_kernel *kernel, unsigned int ifindex)
 	const __u32 key = ifindex;
 
 	bpf_map_delete_elem(links_fd(kernel), &key);
+	end_copies(kernel);
 }
 
 bool pg_link_next(struct pg_kernel *kernel, unsigned int *ifindex)

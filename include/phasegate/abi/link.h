@@ -14,8 +14,9 @@
  *
  * so that what is sent before a link is known to be an Environment's does not leave by it.
  *
- * Order of user space: pg_own of the Environment, pg_link_tables, pg_links, then the filters; and
- * the filters first when a link goes. A filter whose interface is not in pg_links drops everything.
+ * Order of user space: pg_own of the Environment, pg_link_tables, pg_links, pg_link_changes, then
+ * the filters; and the filters first when a link goes. A filter whose interface is not in pg_links
+ * drops everything.
  */
 #pragma once
 
@@ -83,6 +84,30 @@ struct pg_link {
 	struct pg_link_stations stations;
 };
 PG_ASSERT_SIZE(struct pg_link, 432);
+
+/*
+ * Value of pg_link_shorts, of each CPU: places of what most packets need of their link, in one
+ * cache line. A place holds as long as pg_link_changes, an array of one __u64, has the value that
+ * it had before the link was looked up: whoever has written or deleted one gives it another that it
+ * never had, the time (CLOCK_BOOTTIME in ns). Only programs write and read places.
+ */
+struct pg_link_short {
+	__u64 changes;
+	__u32 ifindex; /* 0: the place is empty */
+	__u32 flags;
+	__u64 env_id, epoch; /* of a header that is valid */
+	pg_station own, host, bridge;
+	__u32 state;
+	__u32 reserved;
+};
+PG_ASSERT_SIZE(struct pg_link_short, 64);
+
+#define PG_LINK_SHORTS 256 /* a power of two */
+
+struct pg_link_short_places {
+	struct pg_link_short place[PG_LINK_SHORTS];
+};
+PG_ASSERT_SIZE(struct pg_link_short_places, 256 * 64);
 
 /* pg_link_flow.protocol of a datagram of which fragments are to follow the first: the ports are its
  * identification. That of IPv6's fragment header, which no other record has. */
