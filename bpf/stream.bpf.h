@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "accepted.bpf.h"
 #include "decide.bpf.h"
 #include "facts.h"
 #include "link_table.bpf.h"
@@ -83,5 +84,9 @@ static __always_inline bool pg_stream_passes(struct __sk_buff *skb, const struct
 	if (table)
 		pg_link_record_asked(table, &facts.remote);
 	pg_recent_record(view, env_id | PG_SENT_OF_LINK, &facts, reason, table ? PG_SENT_ASKED : 0);
+	/* What was accepted is remembered by its socket. */
+	if (pg_may_be_accepted(view->header->state))
+		pg_sent_confirm(skb, env_id, view->header->epoch, view->generation,
+				pg_sent_where(view, IPPROTO_TCP, reason, skb->ifindex));
 	return true;
 }

@@ -2,16 +2,20 @@
 """Connections that a server inside has accepted go on, with a guard at the veth: over a switch to a
 phase that allows nothing, and over the death of the agent."""
 
+import glob
+import json
 import socket
 import subprocess
+import sys
+import time
 
 import cgroups
 from dnslab import PYTHON
 from harness import main
-from keeper import isolate
+from keeper import PINS, isolate
 from lab import A4, D4
 from linklab import LinkTest
-from phasegate import NO_NETWORK, allowlist, policy
+from phasegate import LIMIT, NO_NETWORK, PUBLIC, allowlist, policy
 
 PORT = 8000
 TEXT = policy(setup=allowlist(A4), run=NO_NETWORK, verifier=NO_NETWORK)
@@ -28,7 +32,7 @@ with Server(("::", {PORT}), Echo) as server:
     print("listens", flush=True)
     server.serve_forever()
 """
-MANY = 30  # segments, after which a connection is kept in another way
+MANY = 30  # segments
 
 
 class Accepted(LinkTest):
@@ -67,9 +71,9 @@ class Accepted(LinkTest):
         for stream in self.open(container):
             stream.close()
 
-    def begin(self):
+    def begin(self, text=TEXT):
         container, keeper = self.container(), self.keeper()
-        self.create(keeper, container.cgroup, text=TEXT, options="a")
+        self.create(keeper, container.cgroup, text=text, options="a")
         self.assert_link(keeper, "v1")
         self.serve(container)
         return container, keeper, self.open(container)
@@ -82,6 +86,32 @@ class Accepted(LinkTest):
         self.check(container, streams)
         self.assert_guarded(container)
         self.assert_silent(D4)
+
+    def confirmed(self, link):
+        """Remote ports of what is remembered of sockets that the guard has let out, too."""
+        path, = glob.glob(f"{PINS}/+maps-*/pg_sent_places")
+        dump = subprocess.run(["bpftool", "-j", "map", "dump", "pinned", path], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout
+        values = (bytes(int(octet, 16) for octet in element["value"][:52])
+                  for element in json.loads(dump) if set(element["value"][48:52]) != {"0x00"})
+        return {int.from_bytes(value[42:44], "big") for value in values
+                if any(value[:8]) and int.from_bytes(value[48:52], sys.byteorder) == link}
+
+    def test_remembered(self):
+        """By the guard, too, whether the phase allows the destination or not."""
+        _, keeper, streams = self.begin(policy(setup=PUBLIC, run=NO_NETWORK))
+        shown = subprocess.run(self.lab.client.command("ip", "-j", "link", "show", "v1"),
+                               check=True, stdout=subprocess.PIPE, text=True).stdout
+        link = json.loads(shown)[0]["ifindex"]
+        for phase in ("run", "setup"):
+            keeper("switch", phase)
+            for stream in streams[:2]:
+                deadline = time.monotonic() + LIMIT
+                port = stream.getsockname()[1]
+                self.exchange(stream)
+                while port not in self.confirmed(link):
+                    self.assertLess(time.monotonic(), deadline, (phase, stream))
+                    self.exchange(stream)
 
     def test_another_agent(self):
         container, keeper, streams = self.begin()
