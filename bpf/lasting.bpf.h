@@ -21,7 +21,7 @@ static __always_inline bool pg_lasts(enum pg_reason reason, __u32 slot,
 	switch (reason) {
 	case PG_REASON_PUBLIC:
 	case PG_REASON_INBOUND:
-	case PG_REASON_ACCEPTED: /* as long as the socket has its mark, and the record in it */
+	case PG_REASON_ACCEPTED: /* as long as the socket has its mark or its place */
 	case PG_REASON_ENTRY:
 		return true;
 	case PG_REASON_LEARNED:

@@ -40,6 +40,11 @@ class Begun(AgentTest):
     def box(self):
         """An Environment, and a container that is about to begin."""
         self.made = self.create({"network_policy": NO_NETWORK})
+        self.lay()
+        self.wait_for(lambda: self.table("pg_links"), "no guard")
+
+    def lay(self):
+        """The container of it."""
         self.namespace = Namespace()
         self.addCleanup(self.namespace.close)
         self.lab.client.ip(f"link add boxed type veth peer name eth7 netns {self.namespace.path}",
@@ -48,7 +53,6 @@ class Begun(AgentTest):
                         stderr=subprocess.DEVNULL)
         self.namespace.ip("link set lo up", f"link set eth7 address {FIRST}", "link set eth7 up")
         self.process = self.start()
-        self.wait_for(lambda: self.table("pg_links"), "no guard")
 
     def start(self):
         root = tempfile.mkdtemp(prefix="pgt-root-")
@@ -201,6 +205,36 @@ class Begun(AgentTest):
         self.begin()
         self.wait_for(lambda: self.refused() or self.own(), "no event")
         self.assertEqual((self.refused(), self.own()), (["192.0.2.77"], set()))
+
+    def test_without_room_before_another_agent(self):
+        """A program that began unseen may be of any Environment that the next agent adopts, in
+        whatever order, also when the first of them has ended. Begins like the test before it, so
+        that it comes after those in which nobody has been missed."""
+        for again in range(2):
+            # The order in which they were made, and are adopted.
+            made = self.create({"network_policy": NO_NETWORK}) if again else None
+            if again:
+                self.box()
+            self.begin()
+            subprocess.run(self.lab.client.command("ip", "link", "set", "boxed", "name", "old"),
+                           check=True)
+            other, self.made = self.made, made or self.create({"network_policy": NO_NETWORK})
+            self.daemon.kill()
+            self.lay()
+            self.begin_without_room()
+            cgroup = cgroups.path_of(self.made["members"][0]["cgroup"])
+            for pid in cgroups.processes(cgroup):
+                os.kill(pid, signal.SIGKILL)
+            self.wait_for(lambda: not cgroups.processes(cgroup), "it lives")
+            self.daemon.start()
+            self.assertEqual(self.daemon.destroy(other["name"]).status, 200)
+            subprocess.run(self.lab.client.command("ip", "link", "del", "old"), check=True)
+            self.process = self.start()
+            self.wait_for(lambda: self.table("pg_links"), "no guard")
+            since = time.monotonic()
+            self.assertTrue(
+                self.set_later(until=lambda: time.monotonic() - since > 1.5 * BEGIN_S), again)
+            self.end_box()
 
 
 if __name__ == "__main__":

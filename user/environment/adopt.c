@@ -161,6 +161,9 @@ int pg_environment_adopt(struct pg_host *host, const char *name,
 	environment = pg_environment_new(host);
 	if (!environment)
 		return pg_fail(err, -ENOMEM, "not enough memory for an Environment");
+	/* It was there when others that were adopted before it saw that a program was missed. */
+	if (host->begun_missed_of)
+		host->begun_missed_of = environment->number;
 	error = adopt(environment, kept, err);
 	/* A second try finds its tables in use; the next start finds all as it was. */
 	pg_kept_drop(host, kept, !error);
