@@ -23,8 +23,8 @@ TEXT = policy(setup=allowlist(A4), run=NO_NETWORK, verifier=PUBLIC)
 CLOSED = 1
 # As PG_LINK_ASKED in abi/link.h; at the end of struct pg_link_table.
 ASKED = 512
-# After so many segments of a connection the guard has a record of it, on whichever CPU: of one that
-# has not asked.
+# After so many segments of a connection the guard has a record of it, also where another had the
+# place: of one that has not asked.
 SEGMENTS = 24
 
 
