@@ -131,7 +131,7 @@ static __always_inline void pg_record_egress(struct __sk_buff *skb, const struct
 	if (facts->protocol == IPPROTO_UDP)
 		pg_record_datagram(skb, view, facts, flow, reason, counters);
 	if (facts->protocol == IPPROTO_TCP)
-		pg_recent_record(view, view->header->env_id, facts, reason, 0);
+		pg_recent_record(view, view->header->env_id, facts, reason);
 	/* Public has its own reason. */
 	if (facts->bits & PG_FACT_ACCEPTED)
 		pg_remember(skb, view, IPPROTO_TCP, reason);

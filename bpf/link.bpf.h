@@ -252,6 +252,8 @@ static __always_inline bool pg_link_is_recorded(struct __sk_buff *skb, const str
 {
 	const struct pg_flow *flow;
 
+	if (packet->recorded)
+		return true;
 	if (packet->sender != PG_LINK_SOCKET && packet->sender != PG_LINK_RAW)
 		return false;
 	facts->netns = pg_socket_netns(skb->sk);
@@ -259,17 +261,35 @@ static __always_inline bool pg_link_is_recorded(struct __sk_buff *skb, const str
 	return flow && (flow->direction == PG_FLOW_OUTBOUND || pg_flow_is_inbound(view, flow));
 }
 
+/* A datagram that can be read goes out. */
+static __always_inline void
+pg_link_record_datagram(struct __sk_buff *skb, const struct pg_link *link,
+			const struct pg_view *view, struct pg_link_table *table,
+			struct pg_facts *facts, const struct pg_link_packet *packet,
+			const struct pg_link_flow *tuple)
+{
+	if (!pg_link_is_recorded(skb, view, facts, packet)) {
+		if (pg_link_is_others(skb, link, packet))
+			return;
+		pg_link_bar_inbound(view, table);
+	}
+	pg_link_note_sent(view, table, facts, tuple);
+}
+
 /* A fragment may be a part of a SYN, and of what cannot be read nobody knows to whom it goes. */
 static __always_inline void pg_link_record_segment(struct pg_link_table *table,
 						   const struct pg_facts *facts,
-						   const struct pg_link_packet *packet)
+						   const struct pg_link_packet *packet,
+						   const struct pg_link_flow *tuple)
 {
 	if (facts->defect) {
 		if (pg_link_may_be(facts, packet, IPPROTO_TCP))
 			table->asked_any = 1;
-	} else if (facts->protocol == IPPROTO_TCP &&
-		   (packet->fragment || facts->bits & PG_FACT_SYN)) {
-		pg_link_record_asked(table, &facts->remote);
+	} else if (facts->protocol == IPPROTO_TCP) {
+		if (packet->fragment)
+			pg_link_record_asked(table, &facts->remote);
+		else
+			pg_link_record_stream(table, tuple, facts->bits & PG_FACT_SYN);
 	}
 }
 
@@ -291,15 +311,15 @@ static __always_inline void pg_link_record(struct __sk_buff *skb, const struct p
 		pg_link_record_inbound(table, &key);
 		return;
 	}
-	pg_link_record_segment(table, facts, packet);
+	pg_link_record_segment(table, facts, packet, &key);
 	if (facts->defect) {
-		if (pg_link_may_be(facts, packet, IPPROTO_UDP))
+		if (pg_link_may_be(facts, packet, IPPROTO_UDP)) {
 			pg_link_bar_inbound(view, table);
+			table->sent_any = 1;
+		}
 	} else if (facts->protocol == IPPROTO_UDP && !packet->later) {
 		pg_link_record_outbound(table, &key);
-		if (!packet->recorded && !pg_link_is_recorded(skb, view, facts, packet) &&
-		    !pg_link_is_others(skb, link, packet))
-			pg_link_bar_inbound(view, table);
+		pg_link_record_datagram(skb, link, view, table, facts, packet, &key);
 	}
 }
 

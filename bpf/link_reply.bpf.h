@@ -196,17 +196,38 @@ static __always_inline bool pg_link_is_reply(const struct pg_view *view,
 	return pg_flow_is_inbound(view, pg_flow_find(&key));
 }
 
-/* A datagram comes in outside public, where it may become a flow that is opened from outside. */
+/*
+ * A datagram goes out. It is a reply if something came in by a veth on its tuple, in this
+ * generation; otherwise what comes back is an answer, and nothing that does opens a flow any more.
+ * The hooks of the cgroup forget, and believe what was made inside.
+ */
+PG_APART void pg_link_note_sent(const struct pg_view *view, struct pg_link_table *table,
+				const struct pg_facts *facts, const struct pg_link_flow *tuple)
+{
+	struct pg_flow_key key = {};
+	struct pg_flow *flow;
+
+	pg_link_key_datagram(&key, view->header, facts);
+	flow = pg_flow_find(&key);
+	if (pg_flow_is_inbound(view, flow))
+		return;
+	if (flow)
+		flow->direction = PG_FLOW_OUTBOUND;
+	pg_link_record_sent(table, tuple);
+}
+
+/* A datagram comes in. Unless one has gone out first, it opens a flow; while none may be opened, it
+ * may be an answer, and goes on being one. */
 static __always_inline void pg_link_see_datagram(const struct pg_view *view,
-						 const struct pg_facts *facts)
+						 struct pg_link_table *table,
+						 const struct pg_facts *facts,
+						 const struct pg_link_flow *tuple)
 {
 	__u64 env_id = view->header->env_id;
 	struct pg_flow_key key = {};
 	struct pg_counters *counters;
 	struct pg_flow *flow;
 
-	if (!view->slot || view->slot->mode == PG_MODE_PUBLIC)
-		return;
 	pg_link_key_datagram(&key, view->header, facts);
 	flow = pg_flow_find(&key);
 	if (flow) {
@@ -214,8 +235,14 @@ static __always_inline void pg_link_see_datagram(const struct pg_view *view,
 			flow->generation = (__u32)view->generation;
 		return;
 	}
+	if (pg_link_has_sent(table, tuple))
+		return;
+	if (pg_flow_inbound_barred(env_id)) {
+		pg_link_record_sent(table, tuple);
+		return;
+	}
 	counters = bpf_map_lookup_elem(&pg_link_counts, &env_id);
-	if (counters && !pg_flow_inbound_barred(env_id))
+	if (counters)
 		pg_flow_insert(view, &key, PG_FLOW_INBOUND, counters);
 }
 

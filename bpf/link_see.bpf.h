@@ -92,7 +92,7 @@ static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_v
 	case IPPROTO_TCP:
 		break;
 	case IPPROTO_UDP:
-		pg_link_see_datagram(view, facts);
+		pg_link_see_datagram(view, table, facts, &key);
 		break;
 	case IPPROTO_ICMP:
 	case PG_IPPROTO_ICMPV6:

@@ -252,7 +252,7 @@ static __always_inline __u8 *pg_link_asked_place(struct pg_link_table *table,
 	return &table->asked[index & (PG_LINK_ASKED - 1)];
 }
 
-/* A SYN goes out. Whoever answers may acknowledge what the workload likes, later, too. */
+/* A segment goes out. Whoever answers may acknowledge what the workload likes, later, too. */
 static __always_inline void pg_link_record_asked(struct pg_link_table *table,
 						 const struct pg_addr *remote)
 {
@@ -262,10 +262,47 @@ static __always_inline void pg_link_record_asked(struct pg_link_table *table,
 		*place = 1;
 }
 
+/* The same, unless it is of a connection that was opened from outside. Without a SYN, too: a router
+ * on the way may take any segment for the beginning of one. Returns whether it was recorded. */
+static __always_inline bool pg_link_record_stream(struct pg_link_table *table,
+						  const struct pg_link_flow *tuple, bool syn)
+{
+	if (!syn && pg_link_is_inbound(table, tuple))
+		return false;
+	pg_link_record_asked(table, &tuple->remote);
+	return true;
+}
+
 static __always_inline bool pg_link_has_asked(struct pg_link_table *table,
 					      const struct pg_addr *remote)
 {
 	return table->asked_any || *pg_link_asked_place(table, remote);
+}
+
+/* The places of the key's tuple. */
+static __always_inline __u8 *pg_link_sent_place(struct pg_link_table *table,
+						const struct pg_link_flow *key, __u32 second)
+{
+	const __u32 ports = (__u32)key->local_port << 16 | key->remote_port;
+	__u32 index = pg_link_hash(&key->remote, ports ^ second);
+
+	index &= PG_LINK_SENT - 1;
+	barrier_var(index);
+	return &table->sent[index & (PG_LINK_SENT - 1)];
+}
+
+static __always_inline void pg_link_record_sent(struct pg_link_table *table,
+						const struct pg_link_flow *key)
+{
+	*pg_link_sent_place(table, key, 0) = 1;
+	*pg_link_sent_place(table, key, ~0U) = 1;
+}
+
+static __always_inline bool pg_link_has_sent(struct pg_link_table *table,
+					     const struct pg_link_flow *key)
+{
+	return table->sent_any ||
+	       (*pg_link_sent_place(table, key, 0) && *pg_link_sent_place(table, key, ~0U));
 }
 
 static __always_inline void pg_link_record_ack(struct pg_link_table *table,

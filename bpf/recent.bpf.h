@@ -14,19 +14,11 @@
 #include "sent.bpf.h"
 #include "view.bpf.h"
 
-/* Whether source and destination alone decide about the segment. At the guard a SYN needs a record
- * of one that was recorded as asked. */
-static __always_inline bool pg_recent_is_of(const struct pg_facts *facts, __u8 tcp_flags,
-					    struct pg_sent_key *key)
+/* Whether source and destination alone decide about the segment. */
+static __always_inline bool pg_recent_is_of(const struct pg_facts *facts, __u8 tcp_flags)
 {
-	const __u8 syn = tcp_flags & (PG_TCP_SYN | PG_TCP_ACK);
-
-	if (tcp_flags & PG_TCP_RST || facts->remote_port == bpf_htons(PG_PORT_DNS) ||
-	    syn == (PG_TCP_SYN | PG_TCP_ACK))
-		return false;
-	if (syn == PG_TCP_SYN && key->env_id & PG_SENT_OF_LINK)
-		key->flags = PG_SENT_ASKED;
-	return true;
+	return !(tcp_flags & PG_TCP_RST) && facts->remote_port != bpf_htons(PG_PORT_DNS) &&
+	       (tcp_flags & (PG_TCP_SYN | PG_TCP_ACK)) != (PG_TCP_SYN | PG_TCP_ACK);
 }
 
 /* The reason for which the packet may go out, if it is a plain segment of TCP, or PG_SENT_UNKNOWN.
@@ -41,7 +33,7 @@ static __always_inline int pg_recent_find(struct __sk_buff *skb, __u64 where,
 		return PG_SENT_UNKNOWN;
 	if (where & PG_SENT_LINK)
 		key->env_id |= PG_SENT_OF_LINK;
-	if (!pg_recent_is_of(&facts, bpf_ntohl(tcp[3]) >> 16, key))
+	if (!pg_recent_is_of(&facts, bpf_ntohl(tcp[3]) >> 16))
 		return PG_SENT_UNKNOWN;
 	return pg_sent_find(key, &facts, false);
 }
@@ -62,14 +54,13 @@ static __always_inline bool pg_recent_is_fit(const struct pg_view *view, enum pg
 	}
 }
 
-/* env_id: as in struct pg_sent; flags: PG_SENT_ASKED or 0 */
+/* env_id: as in struct pg_sent. At the guard only of what is recorded as asked. */
 PG_APART void pg_recent_record(const struct pg_view *view, __u64 env_id,
-			       const struct pg_facts *facts, enum pg_reason reason, __u32 flags)
+			       const struct pg_facts *facts, enum pg_reason reason)
 {
 	const struct pg_sent_key key = {.env_id = env_id,
 					.epoch = view->header->epoch,
-					.generation = view->generation,
-					.flags = flags};
+					.generation = view->generation};
 
 	if (pg_sent_is_plain(facts) && pg_recent_is_fit(view, reason, &facts->remote) &&
 	    pg_lasts(reason, view->slot ? view->slot->learned : 0, &facts->remote))

@@ -41,8 +41,7 @@ struct pg_sent_key {
 	__u64 epoch;
 	__u64 generation;
 	__be16 local_port, remote_port;
-	__u32 link;  /* not 0: only if the guard of that veth has let it out too */
-	__u32 flags; /* only if it has these */
+	__u32 link; /* not 0: only if the guard of that veth has let it out too */
 };
 
 /*
@@ -125,7 +124,6 @@ static __always_inline int pg_sent_read(const struct pg_sent *sent, struct bpf_s
 	difference = pg_sent_remote_difference(sent, key, facts);
 	difference |= any_local ? 0 : pg_sent_local_difference(sent, facts);
 	difference |= key->link ? sent->link ^ key->link : 0;
-	difference |= key->flags & ~(__u32)sent->flags;
 	difference |= now >= sent->until;
 	reason = sent->reason;
 	difference |= pg_sent_read_end(sent, lock, version);
@@ -150,7 +148,7 @@ static __always_inline void pg_sent_write(struct pg_sent *sent, const struct pg_
 	sent->generation = (__u32)key->generation;
 	sent->link = 0;
 	sent->reason = reason;
-	sent->flags = key->flags | (pg_addr_is_v4(&facts->remote) ? 0 : PG_SENT_IPV6);
+	sent->flags = pg_addr_is_v4(&facts->remote) ? 0 : PG_SENT_IPV6;
 	__builtin_memcpy(sent->local_rest, facts->local.word, sizeof(sent->local_rest));
 	__builtin_memcpy(sent->remote_rest, facts->remote.word, sizeof(sent->remote_rest));
 	barrier();
@@ -175,15 +173,13 @@ static __always_inline int pg_sent_find(const struct pg_sent_key *key, const str
 		     : PG_SENT_UNKNOWN;
 }
 
-/* Whether the place may be taken: what is there is over, or of the same Environment, and of an
- * earlier phase or without what is asked for. */
+/* Whether the place may be taken: what is there is over, or of an earlier phase. */
 static __always_inline bool pg_sent_may_take(const struct pg_sent *sent,
 					     const struct pg_sent_key *key, __u64 now)
 {
 	return now >= sent->until ||
 	       (sent->env_id == key->env_id &&
-		(sent->generation != (__u32)key->generation || sent->epoch != key->epoch ||
-		 key->flags & ~(__u32)sent->flags));
+		(sent->generation != (__u32)key->generation || sent->epoch != key->epoch));
 }
 
 static __always_inline void pg_sent_put(const struct pg_sent_key *key, const struct pg_facts *facts,

@@ -59,19 +59,14 @@ static __always_inline bool pg_stream_passes(struct __sk_buff *skb, const struct
 {
 	struct pg_facts facts = {.bits = PG_FACT_PACKET | PG_FACT_LINK};
 	__u64 env_id = view->header->env_id;
-	struct pg_link_table *table = NULL;
+	struct pg_link_table *table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
+	struct pg_link_flow tuple = {};
 	enum pg_reason reason;
 	__be32 acked;
 	__u8 flags;
 
-	if (!pg_stream_read(skb, false, &facts, &flags, &acked))
+	if (!table || !pg_stream_read(skb, false, &facts, &flags, &acked))
 		return false;
-	/* What asks for a connection is recorded. */
-	if (facts.bits & PG_FACT_SYN) {
-		table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
-		if (!table)
-			return false;
-	}
 	if (state != PG_TCP_SYN_SENT)
 		facts.bits |= PG_FACT_ESTABLISHED;
 	if (pg_is_own(view->header, &facts.local))
@@ -81,9 +76,9 @@ static __always_inline bool pg_stream_passes(struct __sk_buff *skb, const struct
 	reason = pg_decide(view, &facts);
 	if (pg_reason_verdict(reason) != PG_ALLOW)
 		return false;
-	if (table)
-		pg_link_record_asked(table, &facts.remote);
-	pg_recent_record(view, env_id | PG_SENT_OF_LINK, &facts, reason, table ? PG_SENT_ASKED : 0);
+	pg_link_key_fill(&tuple, view, &facts);
+	if (pg_link_record_stream(table, &tuple, facts.bits & PG_FACT_SYN))
+		pg_recent_record(view, env_id | PG_SENT_OF_LINK, &facts, reason);
 	/* What was accepted is remembered by its socket. */
 	if (pg_may_be_accepted(view->header->state))
 		pg_sent_confirm(skb, env_id, view->header->epoch, view->generation,

@@ -3,6 +3,7 @@
  * What comes in by a veth is recorded, but not again a moment later (struct pg_link_seen): when it
  * is not, and what of it has to be each time. The table is emptied in between, so that what is
  * recorded again is seen. A place may be over before the next frame, so such a row is tried again.
+ * And what goes out, so that nothing which comes back later opens anything.
  */
 #include <errno.h>
 #include <linux/if_ether.h>
@@ -53,6 +54,7 @@ struct bench {
 /* What differs from an ACK of somebody's, from the host. */
 struct frame {
 	bool v6, datagram, other_local;
+	bool out;	 /* to somebody */
 	uint8_t flags;	 /* of TCP; 0: ACK */
 	uint8_t station; /* its last octet */
 	uint16_t port;	 /* added to the remote one */
@@ -69,10 +71,10 @@ static size_t put_header(const struct frame *frame, uint8_t *to)
 	ethernet.h_source[5] = (uint8_t)(ethernet.h_source[5] + frame->station);
 	ethernet.h_proto = htons(frame->v6 ? ETH_P_IPV6 : ETH_P_IP);
 	memcpy(to, &ethernet, sizeof(ethernet));
-	memcpy(&v4.saddr, REMOTE4, 4);
-	memcpy(&v4.daddr, LOCAL4, 4);
-	memcpy(&v6.ip6_src, REMOTE6, 16);
-	memcpy(&v6.ip6_dst, LOCAL6, 16);
+	memcpy(&v4.saddr, frame->out ? LOCAL4 : REMOTE4, 4);
+	memcpy(&v4.daddr, frame->out ? REMOTE4 : LOCAL4, 4);
+	memcpy(&v6.ip6_src, frame->out ? LOCAL6 : REMOTE6, 16);
+	memcpy(&v6.ip6_dst, frame->out ? REMOTE6 : LOCAL6, 16);
 	v4.daddr += htonl(frame->other_local);
 	v6.ip6_dst.s6_addr[15] = (uint8_t)(v6.ip6_dst.s6_addr[15] + 2 * frame->other_local);
 	v6.ip6_vfc = 6 << 4;
@@ -85,10 +87,12 @@ static size_t put_header(const struct frame *frame, uint8_t *to)
 
 static void come(struct bench *bench, const struct frame *frame)
 {
-	const int fd = bpf_program__fd(bench->kernel->links->progs.pg_link_to);
+	const int fd = bpf_program__fd(frame->out ? bench->kernel->links->progs.pg_link_from
+						  : bench->kernel->links->progs.pg_link_to);
+	const uint16_t remote = htons((uint16_t)(PORT + frame->port));
 	struct tcphdr tcp = {
-		.th_sport = htons((uint16_t)(PORT + frame->port)),
-		.th_dport = htons(PORT),
+		.th_sport = frame->out ? htons(PORT) : remote,
+		.th_dport = frame->out ? remote : htons(PORT),
 		.th_ack = htonl(NUMBER + frame->number),
 		.th_off = 5,
 		.th_flags = frame->flags ? frame->flags : ACK,
@@ -303,6 +307,112 @@ static void check_flow(struct bench *bench)
 	CHECK(&bench->check, found, "the flow is not of this generation");
 }
 
+/* Whether who gets segments has lost the word about what it acknowledges. */
+static bool has_asked(struct bench *bench)
+{
+	struct pg_link_table table = {};
+	size_t found = 0;
+
+	read_table(bench, &table);
+	for (size_t i = 0; i < PG_LINK_ASKED; i++)
+		found += table.asked[i];
+	return found && !table.asked_any;
+}
+
+/* Without a SYN, too: what a router on the way lets back in need not have begun with one. */
+static void check_segments_out(struct bench *bench)
+{
+	for (int v6 = 0; v6 < 2; v6++) {
+		empty_table(bench, false);
+		switch_to(bench, PG_PHASE_SETUP);
+		come(bench, &(struct frame){.out = true, .v6 = v6});
+		CHECK(&bench->check, has_asked(bench), "IPv%d: a segment", v6 ? 6 : 4);
+		empty_table(bench, false);
+		switch_to(bench, PG_PHASE_SETUP);
+		come(bench, &(struct frame){.flags = SYN, .v6 = v6});
+		come(bench, &(struct frame){.flags = SYN | ACK, .out = true, .v6 = v6});
+		come(bench, &(struct frame){.out = true, .v6 = v6});
+		CHECK(&bench->check, !has_asked(bench), "IPv%d: of what came in", v6 ? 6 : 4);
+		come(bench, &(struct frame){.out = true, .port = 1, .v6 = v6});
+		CHECK(&bench->check, has_asked(bench), "IPv%d: of another connection", v6 ? 6 : 4);
+	}
+}
+
+static size_t count_sent(struct bench *bench)
+{
+	struct pg_link_table table = {};
+	size_t found = 0;
+
+	read_table(bench, &table);
+	for (size_t i = 0; i < PG_LINK_SENT; i++)
+		found += table.sent[i];
+	return found + table.sent_any;
+}
+
+/* Inbound flows as the guard has seen them, at the frame's port. */
+static size_t count_inbound(struct bench *bench, uint16_t port)
+{
+	const int flows = bpf_map__fd(bench->kernel->skeleton->maps.pg_flows);
+	struct pg_flow_key key, *before = NULL;
+	struct pg_flow flow;
+	size_t found = 0;
+
+	for (; !bpf_map_get_next_key(flows, before, &key); before = &key)
+		found += !bpf_map_lookup_elem(flows, &key, &flow) && key.kind == PG_FLOW_LINK &&
+			 flow.direction == PG_FLOW_INBOUND &&
+			 key.remote_port == htons((uint16_t)(PORT + port));
+	return found;
+}
+
+/* A datagram that is no reply to what came in by the veth: nothing on its tuple opens a flow, in no
+ * phase. What the hooks of the cgroup have recorded is not asked. */
+static void check_datagrams_out(struct bench *bench)
+{
+	const struct frame to = {.datagram = true, .out = true, .port = 2},
+			   from = {.datagram = true, .port = 2},
+			   out = {.datagram = true, .out = true, .port = 3},
+			   in = {.datagram = true, .port = 3};
+
+	empty_table(bench, false);
+	switch_to(bench, PG_PHASE_SETUP);
+	come(bench, &to);
+	CHECK(&bench->check, count_sent(bench) == 2, "what goes out is not recorded");
+	come(bench, &from);
+	switch_to(bench, PG_PHASE_RUN);
+	come(bench, &from);
+	CHECK(&bench->check, !count_inbound(bench, 2), "an answer opens a flow");
+
+	/* It has no socket: barred for a while. */
+	CHECK(&bench->check, !pg_flows_allow(bench->kernel, LAB_ENV_ID, NULL), "allowing");
+	empty_table(bench, false);
+	switch_to(bench, PG_PHASE_SETUP);
+	come(bench, &in);
+	CHECK(&bench->check, count_inbound(bench, 3) == 1, "in public, too, what came in is");
+	come(bench, &out);
+	CHECK(&bench->check, !count_sent(bench), "a reply is recorded");
+	switch_to(bench, PG_PHASE_SETUP);
+	come(bench, &out);
+	CHECK(&bench->check, count_sent(bench) == 2 && !count_inbound(bench, 3),
+	      "what is no reply any more");
+}
+
+/* What comes in while no flow may be opened may be an answer, and goes on being one. */
+static void check_barred(struct bench *bench)
+{
+	const struct frame frame = {.datagram = true, .port = 4};
+
+	empty_table(bench, false);
+	switch_to(bench, PG_PHASE_RUN);
+	CHECK(&bench->check, !pg_flows_bar(bench->kernel, LAB_ENV_ID, NULL), "barring");
+	come(bench, &frame);
+	CHECK(&bench->check, !pg_flows_allow(bench->kernel, LAB_ENV_ID, NULL), "allowing");
+	switch_to(bench, PG_PHASE_RUN);
+	come(bench, &frame);
+	CHECK(&bench->check, !count_inbound(bench, 4), "it opens a flow");
+	come(bench, &(struct frame){.datagram = true, .port = 5});
+	CHECK(&bench->check, count_inbound(bench, 5) == 1, "another one does not");
+}
+
 /* Whether it is recorded some time, without anything having changed. */
 static void check_over(struct bench *bench)
 {
@@ -343,6 +453,8 @@ static bool open_kernel(struct bench *bench)
 		.env_id = LAB_ENV_ID,
 		.cgroup_id = LAB_ENV_ID,
 		.level = 1,
+		.slots[0][PG_PHASE_SETUP].mode = PG_MODE_PUBLIC,
+		.slots[0][PG_PHASE_RUN].mode = PG_MODE_NO_NETWORK,
 	};
 	if (pg_kernel_open(NULL, &bench->kernel, &err) ||
 	    pg_link_programs_load(bench->kernel, &err) ||
@@ -373,6 +485,11 @@ int main(void)
 		check_flow(&bench);
 		check_over(&bench);
 		check_group(&bench.check, "flows after a switch, and a place that is over");
+		check_segments_out(&bench);
+		check_group(&bench.check, "segments that go out");
+		check_datagrams_out(&bench);
+		check_barred(&bench);
+		check_group(&bench.check, "datagrams that go out, and that may be answers");
 		check_stations(&bench);
 		check_group(&bench.check, "neighbours and the host");
 	} else {

@@ -32,8 +32,7 @@ struct pg_sent {
 };
 PG_ASSERT_SIZE(struct pg_sent, 88);
 
-#define PG_SENT_IPV6  0x01U /* the header is of IPv6 */
-#define PG_SENT_ASKED 0x02U /* at the guard: the address has its place in .asked (link.h) */
+#define PG_SENT_IPV6 0x01U /* the header is of IPv6 */
 
 #define PG_SENT_OF_LINK (1ULL << 63)
 
