@@ -21,11 +21,13 @@ from recorder import PORT
 CROSSED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "crossed.py")
 TEXT = policy(setup=allowlist(A4), run=NO_NETWORK, verifier=PUBLIC)
 CLOSED = 1
-# As PG_LINK_ASKED in abi/link.h; at the end of struct pg_link_table.
-ASKED = 512
+# As PG_LINK_ASKED in abi/link.h, and what struct pg_link_table has behind .asked.
+ASKED, BEHIND = 512, 8192 + 8
 # After so many segments of a connection the guard has a record of it, also where another had the
-# place: of one that has not asked.
+# place.
 SEGMENTS = 24
+# So many SYNs take the places of all others (PG_LINK_STREAMS).
+OTHERS = 4096
 
 
 class Crossed(LinkTest):
@@ -87,12 +89,13 @@ class Crossed(LinkTest):
         """The peer knows nothing of it, so it takes nothing."""
         self.check("accepted", 2, False)
 
-    def acknowledge(self, container, number):
-        """What the peer's kernel says on a connection of which nothing is known inside any more."""
+    def send(self, container, *segments):
+        """By the peer: port, number, what it acknowledges, and flags of each."""
         def send():
             with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
-                raw.sendto(segment((A4, PORT), (container.address4, SERVER), NUMBER + 1,
-                                   number + 1, ACK), (container.address4, 0))
+                for port, *rest in segments:
+                    raw.sendto(segment((A4, port), (container.address4, SERVER), *rest),
+                               (container.address4, 0))
         self.lab.server.call(send)
 
     def assert_comes_in(self, container):
@@ -102,22 +105,38 @@ class Crossed(LinkTest):
                 return stream.connect_ex((container.address4, CLOSED))
         self.assertEqual(self.lab.server.call(connect), errno.ECONNREFUSED)
 
-    def passes_when_acknowledged(self, keeper, container):
+    def passes_when_acknowledged(self, keeper, container, asks=False):
+        """What the peer's kernel says on a connection of which nothing is known inside any more.
+        asks: after a SYN of its own, of which the guard knows nothing any more either."""
+        if asks:
+            self.send(container, (PORT, NUMBER, 0, SYN))
+            self.assert_comes_in(container)
         process = self.open(container, "told")
-        self.acknowledge(container, int(process.stdout.readline()))
+        number = int(process.stdout.readline())
+        if asks:
+            self.send(container, *((port, 1, 0, SYN) for port in range(20000, 20000 + OTHERS)))
+        self.send(container, (PORT, NUMBER + 1, number + 1, ACK))
         self.assert_comes_in(container)
         self.tell(process, "done")
         self.assert_open(process)
         return self.passes_after_switch(keeper, process)
 
-    def test_acknowledged_by_somebody_who_was_never_asked(self):
-        """As what a SYN cookie stood for."""
+    def fresh(self):
+        """A container in which nobody has lived before."""
         cgroup = self.make_cgroup("told")
         keeper = self.create_for(cgroup)
         container = Container(self, "told", cgroup=cgroup)
         container.join(3, bridge=False)
         self.wait_for(lambda: keeper("links")["links"], about="no guard comes")
-        self.assertTrue(self.passes_when_acknowledged(keeper, container))
+        return keeper, container
+
+    def test_acknowledged_by_somebody_who_has_asked(self):
+        """As what a SYN cookie stood for, in a flood."""
+        self.assertTrue(self.passes_when_acknowledged(*self.fresh(), asks=True))
+
+    def test_acknowledged_by_somebody_who_was_only_answered(self):
+        """The SYN was made inside, so the answer to it is the first that goes past the guard."""
+        self.assertFalse(self.passes_when_acknowledged(*self.fresh()))
 
     def test_acknowledged_by_somebody_who_may_have_been_asked_before(self):
         """That may be a connection from before the attach."""
@@ -126,23 +145,23 @@ class Crossed(LinkTest):
         self.assertFalse(self.passes_when_acknowledged(keeper, container))
 
     def asked(self):
-        """Of how many addresses the guard remembers that a SYN went there."""
+        """Of how many addresses the guard remembers that a segment went there."""
         maps = next(name for name in os.listdir(PINS) if name.startswith("+maps-"))
         shown = subprocess.run(
             ["bpftool", "-j", "map", "dump", "pinned", f"{PINS}/{maps}/pg_link_tables"],
             stdout=subprocess.PIPE, check=True).stdout
         table, = json.loads(shown)
-        return sum(int(octet, 16) for octet in table["value"][-ASKED:])
+        return sum(int(octet, 16) for octet in table["value"][-ASKED - BEHIND:-BEHIND])
 
     def test_a_segment_that_is_made_to_ask(self):
-        """It is of a connection that was open before, so nobody has been asked so far."""
+        """It is of a connection that was open before, and known without one that asks."""
         container = self.container("plain", 5, bridge=False)
         process = self.open(container, "plain")
         self.assert_open(process)
         self.create_for(container.cgroup)
         for _ in range(SEGMENTS):
             self.assertIsNotNone(self.recorder.wait(self.say(process)[0]))
-        self.assertEqual(self.asked(), 0)
+        self.assertEqual(self.asked(), 1)
         self.tell(process, "syn")
         self.capture.drain()
         mark, said = self.say(process)
