@@ -73,7 +73,7 @@ __noinline int pg_link_knows(struct __sk_buff *skb)
 	protocol = pg_ip_protocol(skb, PG_LINK_NETWORK);
 	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
 		return 0;
-	word = pg_link_short_word(link);
+	word = pg_state_word(link->state);
 	if (!(word & PG_STATE_PHASE_MASK) || !pg_link_goes_by_host(skb, link))
 		return 0;
 	return protocol == IPPROTO_TCP ? pg_link_knows_segment(skb, link, word)

@@ -157,6 +157,6 @@ __noinline int pg_link_see_plain(struct __sk_buff *skb)
 	env_id = link->env_id;
 	table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
 	if (table)
-		pg_link_see_segment(link, pg_link_short_word(link), table, &plain);
+		pg_link_see_segment(link, pg_state_word(link->state), table, &plain);
 	return 1;
 }

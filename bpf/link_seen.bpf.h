@@ -99,8 +99,6 @@ static __always_inline bool pg_link_seen_holds(const struct pg_link_seen *place,
 					       const struct pg_link_seen *seen, bool any)
 {
 	__u64 difference = pg_addr_difference(&place->remote, &seen->remote);
-	const struct pg_state *state;
-	__u32 index;
 
 	if (any)
 		difference |= place->ports;
@@ -109,11 +107,8 @@ static __always_inline bool pg_link_seen_holds(const struct pg_link_seen *place,
 			      (place->ports ^ seen->ports);
 	difference |= (place->ifindex ^ seen->ifindex) | (place->protocol ^ seen->protocol);
 	difference |= place->from ^ seen->from;
-	if (difference || (__u32)bpf_jiffies64() - place->since >= PG_LINK_SEEN_JIFFIES)
-		return false;
-	index = place->state;
-	state = bpf_map_lookup_elem(&pg_states, &index);
-	return state && *(const volatile __u64 *)&state->word == place->word;
+	return !difference && (__u32)bpf_jiffies64() - place->since < PG_LINK_SEEN_JIFFIES &&
+	       pg_state_word(place->state) == place->word;
 }
 
 /* Whether nothing of the packet is to be recorded. */

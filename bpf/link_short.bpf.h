@@ -67,12 +67,3 @@ static __always_inline const struct pg_link_short *pg_link_short(__u32 ifindex)
 	place->state = link->header.state;
 	return place;
 }
-
-/* The word of the state, which a run reads once. */
-static __always_inline __u64 pg_link_short_word(const struct pg_link_short *link)
-{
-	__u32 index = link->state;
-	const struct pg_state *state = bpf_map_lookup_elem(&pg_states, &index);
-
-	return state ? *(const volatile __u64 *)&state->word : 0;
-}

@@ -34,17 +34,14 @@ static __always_inline bool pg_stream_read_socket(struct __sk_buff *skb, int *re
 	return true;
 }
 
-/* Fills the facts of a plain segment. ret_acked: the number in network order. */
-static __always_inline bool pg_stream_read(struct __sk_buff *skb, bool in, struct pg_facts *facts,
-					   __u8 *ret_flags, __be32 *ret_acked)
+/* Fills the facts of a plain segment. */
+static __always_inline bool pg_stream_read(struct __sk_buff *skb, struct pg_facts *facts)
 {
 	pg_word tcp[4];
 
-	if (!pg_read_plain(skb, PG_LINK_NETWORK, in, IPPROTO_TCP, facts, tcp, 4))
+	if (!pg_read_plain(skb, PG_LINK_NETWORK, false, IPPROTO_TCP, facts, tcp, 4))
 		return false;
-	*ret_flags = bpf_ntohl(tcp[3]) >> 16;
-	*ret_acked = tcp[2];
-	if ((*ret_flags & (PG_TCP_SYN | PG_TCP_ACK)) == PG_TCP_SYN)
+	if ((bpf_ntohl(tcp[3]) >> 16 & (PG_TCP_SYN | PG_TCP_ACK)) == PG_TCP_SYN)
 		facts->bits |= PG_FACT_SYN;
 	return true;
 }
@@ -62,10 +59,8 @@ static __always_inline bool pg_stream_passes(struct __sk_buff *skb, const struct
 	struct pg_link_table *table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
 	struct pg_link_flow tuple = {};
 	enum pg_reason reason;
-	__be32 acked;
-	__u8 flags;
 
-	if (!table || !pg_stream_read(skb, false, &facts, &flags, &acked))
+	if (!table || !pg_stream_read(skb, &facts))
 		return false;
 	if (state != PG_TCP_SYN_SENT)
 		facts.bits |= PG_FACT_ESTABLISHED;

@@ -48,13 +48,17 @@ static __always_inline void pg_view_fill(struct pg_view *view, const struct pg_h
 	barrier_var(view->slot);
 }
 
-/* The word of the state, which a run reads once. */
-static __always_inline __u64 pg_view_word(const struct pg_header *header)
+/* The word of the state, which a run reads once; 0: nothing is in force. */
+static __always_inline __u64 pg_state_word(__u32 index)
 {
-	__u32 index = header->state;
 	const struct pg_state *state = bpf_map_lookup_elem(&pg_states, &index);
 
 	return state ? *(const volatile __u64 *)&state->word : 0;
+}
+
+static __always_inline __u64 pg_view_word(const struct pg_header *header)
+{
+	return pg_state_word(header->state);
 }
 
 static __always_inline void pg_view_read(struct pg_view *view, const struct pg_header *header)
