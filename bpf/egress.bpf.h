@@ -120,12 +120,13 @@ static __always_inline void pg_record_datagram(struct __sk_buff *skb, const stru
 
 /* A packet that is not to lo was let out. */
 static __always_inline void pg_record_egress(struct __sk_buff *skb, const struct pg_view *view,
-					     const struct pg_facts *facts, struct pg_flow *flow,
+					     const struct pg_facts *facts,
+					     const struct pg_packet *packet, struct pg_flow *flow,
 					     enum pg_reason reason, struct pg_counters *counters)
 {
 	if (facts->defect) {
 		if (reason == PG_REASON_PUBLIC)
-			pg_flow_record_hidden(view, facts, counters);
+			pg_flow_record_hidden(view, facts, packet, counters);
 		return;
 	}
 	if (facts->protocol == IPPROTO_UDP)
@@ -165,7 +166,7 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 		return pg_dns_wait(skb, view, &facts, counters);
 	if (pg_count(counters, PG_COUNT_PACKET, reason) == PG_ALLOW) {
 		if (flows)
-			pg_record_egress(skb, view, &facts, flow, reason, counters);
+			pg_record_egress(skb, view, &facts, &packet, flow, reason, counters);
 		return PG_HOOK_ALLOW;
 	}
 	pg_report_denied(view, &facts, PG_COUNT_PACKET, reason, counters);

@@ -5,6 +5,7 @@
 #include "decide.bpf.h"
 #include "facts.h"
 #include "maps.bpf.h"
+#include "packet.bpf.h"
 #include "view.bpf.h"
 
 /* How stale .seen may be: refreshing it for every packet would bounce a cache line. */
@@ -195,13 +196,15 @@ static __always_inline void pg_flow_key_hidden(struct pg_flow_key *key,
 }
 
 PG_APART void pg_flow_record_hidden(const struct pg_view *view, const struct pg_facts *facts,
-				    struct pg_counters *counters)
+				    const struct pg_packet *packet, struct pg_counters *counters)
 {
 	struct pg_flow_key key = {};
 	struct pg_flow *flow;
 
-	/* An IPv4 header says what it carries, whatever its options. */
-	if (!(facts->bits & PG_FACT_IPV6) && facts->protocol != IPPROTO_UDP)
+	/* An IPv4 header says what it carries, whatever its options; and so does the kernel's MLD.
+	 */
+	if (facts->bits & PG_FACT_IPV6 ? pg_is_icmp_behind_hop(facts, packet)
+				       : facts->protocol != IPPROTO_UDP)
 		return;
 	pg_flow_key_hidden(&key, view->header, pg_hides_destination(facts) ? NULL : &facts->remote);
 	flow = bpf_map_lookup_elem(&pg_flows, &key);

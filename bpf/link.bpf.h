@@ -231,7 +231,7 @@ static __always_inline bool pg_link_may_be(const struct pg_facts *facts,
 					   const struct pg_link_packet *packet, __u8 protocol)
 {
 	if (facts->bits & PG_FACT_IPV6)
-		return facts->protocol != PG_NEXT_HOP_BY_HOP || !packet->packet.icmp_type;
+		return !pg_is_icmp_behind_hop(facts, &packet->packet);
 	return facts->defect != PG_REASON_IP_OPTIONS || facts->protocol == protocol;
 }
 

@@ -216,6 +216,14 @@ static __always_inline void pg_read_ipv6(struct __sk_buff *skb, bool egress, __u
 	pg_read_transport(skb, egress, network + sizeof(ip), facts, packet);
 }
 
+/* Whether it is ICMPv6 behind a hop-by-hop header like the kernel's, as pg_read_hop_by_hop() reads
+ * it: a defect, but it hides nothing. */
+static __always_inline bool pg_is_icmp_behind_hop(const struct pg_facts *facts,
+						  const struct pg_packet *packet)
+{
+	return facts->protocol == PG_NEXT_HOP_BY_HOP && packet->icmp_type;
+}
+
 /* What follows the IP header, which is at the offset; -1: that cannot be told. */
 static __always_inline int pg_ip_protocol(struct __sk_buff *skb, __u32 network)
 {

@@ -81,10 +81,13 @@ bool model_flows_answers(struct model_flows *flows, const struct model_packet *p
 	return flow && !flow->from_inside && flow->generation == generation;
 }
 
-/* IPv4 says what it carries, whatever its options are, but not if it is cut. */
+/* IPv4 says what it carries, whatever its options are, but not if it is cut. IPv6 only if that is
+ * ICMPv6 behind a hop-by-hop header. */
 static bool may_be_datagram(const struct model_packet *packet)
 {
-	return packet->ipv6_header || (packet->addressed && packet->protocol == 17);
+	if (packet->ipv6_header)
+		return !packet->icmpv6 || !packet->icmp_type;
+	return packet->addressed && packet->protocol == 17;
 }
 
 static bool says_where_it_goes(const struct model_packet *packet)

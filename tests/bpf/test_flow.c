@@ -37,10 +37,12 @@ enum form {
 	FORM_OPTIONS,
 	FORM_OPTIONS_FRAGMENT,
 	FORM_ROUTING,
+	FORM_HOP_BY_HOP,
 };
 
-static const char *const form_names[] = {"plain", "fragment", "options", "options and fragment",
-					 "routing header"};
+static const char *const form_names[] = {"plain",	   "fragment",
+					 "options",	   "options and fragment",
+					 "routing header", "hop-by-hop header"};
 
 static void put_ports(uint8_t *udp, unsigned int source, unsigned int destination)
 {
@@ -63,13 +65,30 @@ static size_t make4(uint8_t *ip, enum form form, uint8_t protocol, const char *s
 	return options ? 24 : 20;
 }
 
+static uint8_t next_header(enum form form, uint8_t protocol)
+{
+	switch (form) {
+	case FORM_FRAGMENT:
+		return 44;
+	case FORM_HOP_BY_HOP:
+		return 0;
+	case FORM_PLAIN:
+		return protocol;
+	case FORM_OPTIONS:
+	case FORM_OPTIONS_FRAGMENT:
+	case FORM_ROUTING:
+		break;
+	}
+	return 43;
+}
+
 static size_t make6(uint8_t *ip, enum form form, uint8_t protocol, const char *source,
 		    const char *destination)
 {
 	const bool extended = form != FORM_PLAIN;
 
 	ip[0] = 0x60;
-	ip[6] = !extended ? protocol : form == FORM_FRAGMENT ? 44 : 43;
+	ip[6] = next_header(form, protocol);
 	ip[40] = extended ? protocol : 0;
 	inet_pton(AF_INET6, source, ip + 8);
 	inet_pton(AF_INET6, destination, ip + 24);
@@ -266,6 +285,29 @@ static void try_bystanders(struct bench *bench)
 	      "what was denied bars others");
 }
 
+/* Behind a hop-by-hop header is what it says: the kernel's MLD of a new link bars nothing. */
+static void try_mld(struct bench *bench)
+{
+	const char *local = ends[1].local;
+	const struct step in = {.local = local, .remote = ends[1].other};
+	const struct step reply = {.out = true, .local = local, .remote = ends[1].other};
+	struct step out = {.out = true,
+			   .mode = PG_MODE_PUBLIC,
+			   .form = FORM_HOP_BY_HOP,
+			   .protocol = 58,
+			   .local = local,
+			   .remote = ends[1].remote};
+	struct check *check = &bench->check;
+
+	forget(bench);
+	CHECK(check, transmit(bench, &out) && transmit(bench, &in) && transmit(bench, &reply),
+	      "MLD bars UDP");
+	forget(bench);
+	out.protocol = 17;
+	CHECK(check, transmit(bench, &out) && transmit(bench, &in) && !transmit(bench, &reply),
+	      "a datagram behind a hop-by-hop header does not bar others");
+}
+
 /*
  * What came in before a switch, perhaps as the answer of another port to what was sent, is no
  * reason to send after it; what comes in after it is. Sent first after the switch, it is outbound.
@@ -445,8 +487,10 @@ int main(void)
 			if ((family == 0) != (form == FORM_ROUTING) || form == FORM_PLAIN)
 				try_outbound(&bench, family, form);
 	try_outbound(&bench, 1, FORM_FRAGMENT);
+	try_outbound(&bench, 1, FORM_HOP_BY_HOP);
 	check_group(&bench.check, "what was sent first never becomes inbound");
 	try_bystanders(&bench);
+	try_mld(&bench);
 	check_group(&bench.check, "and bars no more than it has to");
 	try_full(&bench);
 	try_floods(&bench);
