@@ -35,7 +35,7 @@ static __always_inline bool pg_is_dns(const struct pg_facts *facts)
 	       facts->protocol == IPPROTO_UDPLITE || facts->protocol == IPPROTO_SCTP;
 }
 
-#define PG_FACTS_REPLY (PG_FACT_ACCEPTED | PG_FACT_INBOUND | PG_FACT_RESET)
+#define PG_FACTS_REPLY (PG_FACT_ACCEPTED | PG_FACT_INBOUND)
 
 /*
  * Whether the packet may go elsewhere than its destination says: options and extension headers can
@@ -124,15 +124,13 @@ pg_decide_host(const struct pg_header *header, const struct pg_facts *facts, enu
 	return bpf_map_lookup_elem(&pg_host_ports, &port) ? reason : PG_REASON_OPERATOR;
 }
 
-/* Replies to what was opened from outside, and the end of what a switch has cut. */
+/* Replies to what was opened from outside. */
 static __always_inline enum pg_reason pg_decide_reply(const struct pg_facts *facts)
 {
 	if (facts->bits & PG_FACT_ACCEPTED)
 		return PG_REASON_ACCEPTED;
 	if (facts->bits & PG_FACT_INBOUND)
 		return PG_REASON_INBOUND;
-	if (facts->bits & PG_FACT_RESET)
-		return PG_REASON_RESET;
 	return PG_REASON_NOT_ALLOWED;
 }
 

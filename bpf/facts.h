@@ -17,6 +17,9 @@
  */
 #define PG_APART static __attribute__((noinline, unused))
 
+/* Of the kernel's own: where its members are is found out when the programs are loaded. */
+#define PG_KERNEL_TYPE __attribute__((preserve_access_index))
+
 /* pg_facts.bits */
 #define PG_FACT_PACKET	    (1U << 0) /* from a packet's header, not from a sockaddr */
 #define PG_FACT_IPV6	    (1U << 1) /* the header is IPv6 */
@@ -25,15 +28,14 @@
 #define PG_FACT_OWN_SOURCE  (1U << 4) /* the source is an address of the Environment */
 #define PG_FACT_ACCEPTED    (1U << 5) /* of a TCP connection opened from outside */
 #define PG_FACT_INBOUND	    (1U << 6) /* of a UDP flow opened from outside */
-#define PG_FACT_RESET	    (1U << 7) /* RST without payload from a TCP socket */
-#define PG_FACT_LOOPBACK    (1U << 8) /* stays in, and the receiver is the Environment's or no one */
-#define PG_FACT_ESTABLISHED (1U << 9)  /* of a connection that was open already */
-#define PG_FACT_SYN	    (1U << 10) /* first segment of an outbound TCP connection */
-#define PG_FACT_HIDDEN	    (1U << 11) /* a socket of Phasegate's receives it that it may not reach */
-#define PG_FACT_UNSERVED    (1U << 12) /* LISTENER, where none has been opened yet */
-#define PG_FACT_TO_LO	    (1U << 13) /* a packet to lo */
-#define PG_FACT_MEMBER	    (1U << 14) /* the destination is another member's */
-#define PG_FACT_LINK	    (1U << 15) /* judged at the veth, where the source is always checked */
+#define PG_FACT_LOOPBACK    (1U << 7) /* stays in, and the receiver is the Environment's or no one */
+#define PG_FACT_ESTABLISHED (1U << 8) /* of a connection that was open already */
+#define PG_FACT_SYN	    (1U << 9) /* first segment of an outbound TCP connection */
+#define PG_FACT_HIDDEN	    (1U << 10) /* a socket of Phasegate's receives it that it may not reach */
+#define PG_FACT_UNSERVED    (1U << 11) /* LISTENER, where none has been opened yet */
+#define PG_FACT_TO_LO	    (1U << 12) /* a packet to lo */
+#define PG_FACT_MEMBER	    (1U << 13) /* the destination is another member's */
+#define PG_FACT_LINK	    (1U << 14) /* judged at the veth, where the source is always checked */
 
 struct pg_facts {
 	__u64 netns;		      /* cookie of the socket's namespace; 0 if not known */

@@ -128,8 +128,8 @@ static __always_inline bool pg_link_is_answer(struct __sk_buff *skb, const struc
 }
 
 /*
- * Whether a reply of a TCP socket may go: on a connection that the guard saw being opened, or, a
- * reset, on one that the socket has opened itself. Nothing that rewrote the packet since counts.
+ * Whether a reply of a TCP socket counts: on a connection that the guard saw being opened. Nothing
+ * that rewrote the packet since counts.
  */
 static __always_inline void pg_link_check_stream(struct __sk_buff *skb, const struct pg_view *view,
 						 struct pg_link_table *table,
@@ -139,33 +139,27 @@ static __always_inline void pg_link_check_stream(struct __sk_buff *skb, const st
 	struct pg_link_flow key = {};
 	struct pg_mark *mark;
 	bool confirmed;
-	__u16 owner;
 
 	if (!sk)
 		return;
 	sk = bpf_sk_fullsock(sk);
 	if (!sk)
 		return;
-	if (!pg_is_peer(sk, facts))
-		facts->bits &= ~PG_FACT_RESET;
 	/* Meanwhile another CPU may make the place a mark, which is there before the place is left,
 	 * or the socket may be closed: of what is in neither any more nobody knows how it was
 	 * opened.
 	 */
-	owner = pg_accepted_of(skb, view->header, facts);
+	confirmed = pg_accepted_of(skb, view->header, facts) & PG_ACCEPTED_CONFIRMED;
 	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
-	if (mark && mark->kind == PG_MARK_ACCEPTED) {
+	if (mark && mark->kind == PG_MARK_ACCEPTED)
 		confirmed = mark->confirmed;
-	} else {
+	else
 		mark = NULL;
-		confirmed =
-			owner ? owner & PG_ACCEPTED_CONFIRMED : !(facts->bits & PG_FACT_ACCEPTED);
-	}
 	if (confirmed)
 		return;
 	pg_link_key_fill(&key, view, facts);
-	if (!table || !(facts->bits & PG_FACT_ACCEPTED) || !pg_link_is_inbound(table, &key))
-		facts->bits &= ~(PG_FACT_ACCEPTED | PG_FACT_RESET);
+	if (!table || !pg_link_is_inbound(table, &key))
+		facts->bits &= ~PG_FACT_ACCEPTED;
 	else if (mark)
 		mark->confirmed = 1;
 	else
@@ -252,8 +246,8 @@ static __always_inline void pg_link_read_reply(struct __sk_buff *skb, const stru
 					       struct pg_link_packet *packet)
 {
 	if (packet->sender != PG_LINK_SOCKET)
-		facts->bits &= ~(PG_FACT_ACCEPTED | PG_FACT_RESET);
-	else if (facts->bits & (PG_FACT_ACCEPTED | PG_FACT_RESET))
+		facts->bits &= ~PG_FACT_ACCEPTED;
+	else if (facts->bits & PG_FACT_ACCEPTED)
 		pg_link_check_stream(skb, view, table, facts);
 	if (packet->sender == PG_LINK_SOCKET && facts->protocol == IPPROTO_UDP && !packet->later) {
 		if (pg_link_is_reply(view, facts, packet))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What was decided a while ago of TCP between two addresses. It is recorded only where source and
- * destination alone have decided, and holds for what is no reply, does not reset, and goes neither
- * to port 53 nor to lo.
+ * destination alone have decided, and holds for what is no reply, and goes neither to port 53 nor
+ * to lo.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 /* Whether source and destination alone decide about the segment. */
 static __always_inline bool pg_recent_is_of(const struct pg_facts *facts, __u8 tcp_flags)
 {
-	return !(tcp_flags & PG_TCP_RST) && facts->remote_port != bpf_htons(PG_PORT_DNS) &&
+	return facts->remote_port != bpf_htons(PG_PORT_DNS) &&
 	       (tcp_flags & (PG_TCP_SYN | PG_TCP_ACK)) != (PG_TCP_SYN | PG_TCP_ACK);
 }
 

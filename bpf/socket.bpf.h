@@ -64,8 +64,6 @@ static __always_inline void pg_read_tcp_socket(struct __sk_buff *skb, struct bpf
 {
 	if (facts->defect || facts->protocol != IPPROTO_TCP)
 		return;
-	if (packet->tcp_flags & PG_TCP_RST && !packet->tcp_payload)
-		facts->bits |= PG_FACT_RESET;
 	if (pg_is_accepted(skb, sk, header, facts, packet))
 		facts->bits |= PG_FACT_ACCEPTED;
 	if (!(facts->bits & PG_FACT_SYN) && sk->state != PG_TCP_SYN_SENT &&

@@ -48,8 +48,7 @@ static __always_inline bool pg_stream_read(struct __sk_buff *skb, struct pg_fact
 
 /*
  * Whether the guard lets the segment out by few facts, of a socket without a mark; what was
- * accepted, and a reset that the destination does not allow, may go by what the guard has seen of
- * the connection.
+ * accepted may go by what the guard has seen of the connection.
  */
 static __always_inline bool pg_stream_passes(struct __sk_buff *skb, const struct pg_view *view,
 					     int state)

@@ -10,7 +10,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#define PG_KERNEL_TYPE __attribute__((preserve_access_index))
+#include "facts.h"
 
 struct ns_common {
 	unsigned int inum;

@@ -3,6 +3,7 @@
 
 import glob
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -12,7 +13,16 @@ import frames
 from agentcase import AgentTest
 from harness import main
 from lab import D4, Namespace
-from phasegate import NO_NETWORK, dying_with_us, started
+from phasegate import NO_NETWORK, PUBLIC, dying_with_us, started
+
+
+# Connects, and keeps the connection.
+CONNECT = """
+import socket, sys, time
+stream = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+stream.send(b"x")
+time.sleep(1000)
+"""
 
 
 class Links(AgentTest):
@@ -112,6 +122,29 @@ class Links(AgentTest):
         # Whenever it comes: what a runtime does takes a busy machine seconds.
         namespace.ip("link set eth7 address 02:00:00:00:77:02", "addr add 192.0.2.77/24 dev eth7")
         self.wait_for(lambda: self.station() == "02:00:00:00:77:02", "with an address")
+
+    def test_a_switch_is_told(self):
+        """To the other end of what it cuts off, past the guard."""
+        cgroup, namespace = self.container()
+        self.lab.client.ip(f"link add boxed type veth peer name eth7 netns {namespace.path}",
+                           "addr add 198.51.100.77/24 dev boxed", "link set boxed up")
+        self.addCleanup(subprocess.run, self.lab.client.command("ip", "link", "del", "boxed"))
+        namespace.ip("addr add 198.51.100.78/24 dev eth7", "link set eth7 up")
+        name = self.create({"network_policy": PUBLIC, "run_network_policy": NO_NETWORK},
+                           members=[{"cgroup": cgroup}], attach=True)["name"]
+        self.assertEqual(self.links(name), [("boxed", "eth7", "on", None)])
+        server = self.lab.client.call(lambda: socket.create_server(("198.51.100.77", 0)))
+        self.addCleanup(server.close)
+        server.settimeout(30)
+        self.start_there(cgroup, namespace, sys.executable, "-c", CONNECT,
+                         *map(str, server.getsockname()))
+        stream, _ = server.accept()
+        self.addCleanup(stream.close)
+        stream.settimeout(30)
+        self.assertEqual(stream.recv(1), b"x")
+        self.assertEqual(self.daemon.phase(name, "run")["closed"], 1)
+        with self.assertRaises(ConnectionResetError):
+            stream.recv(1)
 
     def test_the_hosts_network(self):
         self.assertEqual(self.links(self.attach(self.start(self.lab.client))),

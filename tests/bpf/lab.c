@@ -304,13 +304,12 @@ struct pg_facts lab_facts(const struct model_facts *facts)
 		bool holds;
 		unsigned int bit;
 	} bits[] = {
-		{facts->packet, PG_FACT_PACKET},	   {facts->ipv6_header, PG_FACT_IPV6},
-		{facts->kernel_nd, PG_FACT_KERNEL_ND},	   {facts->listener, PG_FACT_LISTENER},
-		{facts->own_source, PG_FACT_OWN_SOURCE},   {facts->accepted, PG_FACT_ACCEPTED},
-		{facts->hidden, PG_FACT_HIDDEN},	   {facts->on_lo, PG_FACT_TO_LO},
-		{facts->inbound, PG_FACT_INBOUND},	   {facts->reset, PG_FACT_RESET},
-		{facts->loopback, PG_FACT_LOOPBACK},	   {facts->member, PG_FACT_MEMBER},
-		{facts->established, PG_FACT_ESTABLISHED},
+		{facts->packet, PG_FACT_PACKET},	 {facts->ipv6_header, PG_FACT_IPV6},
+		{facts->kernel_nd, PG_FACT_KERNEL_ND},	 {facts->listener, PG_FACT_LISTENER},
+		{facts->own_source, PG_FACT_OWN_SOURCE}, {facts->accepted, PG_FACT_ACCEPTED},
+		{facts->hidden, PG_FACT_HIDDEN},	 {facts->on_lo, PG_FACT_TO_LO},
+		{facts->inbound, PG_FACT_INBOUND},	 {facts->loopback, PG_FACT_LOOPBACK},
+		{facts->member, PG_FACT_MEMBER},	 {facts->established, PG_FACT_ESTABLISHED},
 	};
 	struct pg_facts out = {
 		.remote = lab_address(&facts->remote),

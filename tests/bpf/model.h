@@ -85,7 +85,7 @@ struct model_facts {
 	bool on_lo;   /* the packet's device is lo */
 	bool on_link; /* at the veth, where the source is always checked */
 	bool ipv6_header;
-	bool kernel_nd, listener, hidden, own_source, accepted, inbound, reset, loopback, member,
+	bool kernel_nd, listener, hidden, own_source, accepted, inbound, loopback, member,
 		established;
 	enum model_defect defect;
 	struct model_address remote;

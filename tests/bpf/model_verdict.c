@@ -183,8 +183,6 @@ static int rule_not_outbound(const struct model_facts *facts)
 		return PG_REASON_ACCEPTED;
 	if (facts->inbound)
 		return PG_REASON_INBOUND;
-	if (facts->reset)
-		return PG_REASON_RESET;
 	if (facts->loopback)
 		return PG_REASON_LOOPBACK;
 	return NONE;
@@ -216,7 +214,7 @@ static bool bypasses_listener(const struct model_phase *phase, const struct mode
 
 	return phase->dns_redirect && facts->remote_port == 53 &&
 	       memchr(ported, facts->protocol, sizeof(ported)) && !facts->accepted &&
-	       !facts->inbound && !facts->reset;
+	       !facts->inbound;
 }
 
 static enum pg_reason rule_learned(const struct model_learned *learned,

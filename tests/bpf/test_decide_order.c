@@ -166,11 +166,6 @@ static void inbound(struct situation *s)
 	s->facts.inbound = true;
 }
 
-static void reset(struct situation *s)
-{
-	s->facts.reset = true;
-}
-
 static void loopback(struct situation *s)
 {
 	s->facts.loopback = true;
@@ -280,7 +275,6 @@ static const struct trigger {
 	{"extension", PG_REASON_EXTENSION, extension, CLAIM_DEFECT},
 	{"accepted", PG_REASON_ACCEPTED, accepted, CLAIM_REPLY},
 	{"inbound", PG_REASON_INBOUND, inbound, CLAIM_REPLY},
-	{"reset", PG_REASON_RESET, reset, CLAIM_REPLY},
 	{"loopback", PG_REASON_LOOPBACK, loopback, 0},
 	{"address-form", PG_REASON_ADDRESS_FORM, address_form, CLAIM_FAMILY},
 	{"member", PG_REASON_MEMBER, member, CLAIM_PROTOCOL},

@@ -24,7 +24,6 @@ static struct model_facts any_facts(struct rng *rng)
 		.hidden = rng_one_in(rng, 2 * rare),
 		.accepted = rng_one_in(rng, rare),
 		.inbound = rng_one_in(rng, rare),
-		.reset = rng_one_in(rng, rare),
 		.loopback = rng_one_in(rng, rare),
 		.member = rng_one_in(rng, rare),
 		.established = rng_one_in(rng, 2),

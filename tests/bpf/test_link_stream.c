@@ -17,7 +17,6 @@ static const struct {
 	__u16 bits;
 } rows[] = {
 	{"accepted, and gone", PG_FACT_ACCEPTED},
-	{"the same, with a reset", PG_FACT_ACCEPTED | PG_FACT_RESET},
 };
 
 int main(void)

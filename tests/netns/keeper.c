@@ -192,6 +192,7 @@ static int run_switch(struct keeper *keeper, char **words, size_t count, struct 
 
 	if (error)
 		return pg_fail(err, error, "no phase");
+	pg_environment_close_ahead(keeper->environment, phase);
 	error = pg_environment_switch(keeper->environment, phase, &done, err);
 	if (!error)
 		error = pg_environment_close_forbidden(keeper->environment, &closing, err);

@@ -4,7 +4,8 @@
  *
  * Races: a worker in the Environment connects to DENIED over and over, so that the switch from
  * public to no-network meets a connect in any state; the connection that is open after it must end
- * with an error within LIMIT_NS of the switch's return, and the server must learn of its end.
+ * with an error within LIMIT_NS of the switch's return. Of one that was open before the server must
+ * learn that it has ended; of one that was opened meanwhile it hears nothing any more.
  * Then a stream to ALLOWED passes through switches between phases that all allow it, unharmed.
  */
 #include <errno.h>
@@ -24,6 +25,7 @@
 #define PORT	     7200
 #define LIMIT_NS     (100 * PG_NSEC_PER_MSEC)
 #define HANG_MS	     5000
+#define FDS_MAX	     4096
 #define STREAM_BYTES (10UL << 20)
 #define STREAM_CHUNK (64UL << 10)
 
@@ -49,9 +51,11 @@ struct outcome {
 };
 
 struct shared {
-	atomic_int hold;	/* keep the next connection that succeeds */
-	atomic_uint switches;	/* done so far */
-	atomic_int server_open; /* connections that the server holds */
+	atomic_int hold;			/* keep the next connection that succeeds */
+	atomic_uint held;			/* the port of the one that is kept; 0: none */
+	atomic_uint switches;			/* done so far */
+	atomic_int server_open;			/* connections that the server holds */
+	atomic_bool server_has[UINT16_MAX + 1]; /* by the port of the other end */
 	atomic_ulong server_bytes;
 	atomic_uint server_sum; /* Adler-32 of the stream */
 	atomic_int server_done;
@@ -83,11 +87,23 @@ static int connected(const struct sockaddr_storage *to, socklen_t size)
 	return -1;
 }
 
-static void hold_on(int fd, char mode)
+static uint16_t port_of(int fd, int (*get)(int, struct sockaddr *, socklen_t *))
+{
+	struct sockaddr_storage end;
+	socklen_t size = sizeof(end);
+
+	if (get(fd, (struct sockaddr *)&end, &size))
+		return 0;
+	/* In the same place of both families. */
+	return ntohs(((const struct sockaddr_in *)&end)->sin_port);
+}
+
+static void hold_on(struct shared *shared, int fd, char mode)
 {
 	char block[1024] = {0};
 	uint64_t began = pg_monotonic_ns();
 
+	atomic_store(&shared->held, port_of(fd, getsockname));
 	if (mode == 'r') {
 		ssize_t got = recv(fd, block, 1, 0);
 
@@ -114,7 +130,7 @@ static int race_worker(const char *path, const char *address)
 			if (fd < 0)
 				break;
 			if (atomic_load(&shared->hold)) {
-				hold_on(fd, mode);
+				hold_on(shared, fd, mode);
 				break;
 			}
 			if (count == 3)
@@ -180,12 +196,15 @@ static void server_event(struct server *server, int epoll, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 	static uint8_t block[256 << 10];
+	static uint16_t ports[FDS_MAX]; /* of the other ends */
 	ssize_t got;
 
 	if (fd == server->denied || fd == server->allowed) {
 		event.data.fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-		if (event.data.fd < 0)
+		if (event.data.fd < 0 || event.data.fd >= FDS_MAX)
 			return;
+		ports[event.data.fd] = port_of(event.data.fd, getpeername);
+		atomic_store(&server->shared->server_has[ports[event.data.fd]], true);
 		atomic_fetch_add(&server->shared->server_open, 1);
 		epoll_ctl(epoll, EPOLL_CTL_ADD, event.data.fd, &event);
 		return;
@@ -194,6 +213,7 @@ static void server_event(struct server *server, int epoll, int fd)
 	if (got <= 0) {
 		if (got == 0)
 			atomic_store(&server->shared->server_done, 1);
+		atomic_store(&server->shared->server_has[ports[fd]], false);
 		close(fd);
 		atomic_fetch_sub(&server->shared->server_open, 1);
 		return;
@@ -279,8 +299,28 @@ static void spin_until(uint64_t when)
 struct figures {
 	unsigned int stages[STAGE_COUNT];
 	uint64_t worst_ns;
-	size_t closed;
+	size_t ahead, closed;
 };
+
+static void wait_while(const struct shared *shared, bool (*holds)(const struct shared *shared),
+		       int number, const char *what)
+{
+	uint64_t limit = pg_monotonic_ns() + HANG_MS * PG_NSEC_PER_MSEC;
+
+	while (holds(shared))
+		if (pg_monotonic_ns() > limit)
+			fail("try %d: %s", number, what);
+}
+
+static bool is_held_by_both(const struct shared *shared)
+{
+	return atomic_load(&shared->server_has[atomic_load(&shared->held)]);
+}
+
+static bool is_not_held_by_both(const struct shared *shared)
+{
+	return !is_held_by_both(shared);
+}
 
 static void race(struct confinement *confinement, struct shared *shared, int worker, int number,
 		 struct figures *figures)
@@ -288,21 +328,30 @@ static void race(struct confinement *confinement, struct shared *shared, int wor
 	char mode = number % 2 ? 'r' : 's';
 	struct outcome outcome;
 	uint64_t returned, from, took;
+	const bool early = number % 4 < 2;
+	size_t ahead;
 
 	atomic_store(&shared->hold, 0);
+	atomic_store(&shared->held, 0);
 	if (write(worker, &mode, 1) != 1)
 		fail("the worker has died");
 	if (hear(confinement, worker).stage != STAGE_READY)
 		fail("try %d: cannot connect in public", number);
 	/* Every other pair of tries holds an open connection well before the switch. */
-	if (number % 4 < 2)
-		atomic_store(&shared->hold, 1);
+	atomic_store(&shared->hold, early);
+	if (early)
+		wait_while(shared, is_not_held_by_both, number, "no connection is kept");
 	spin_until(pg_monotonic_ns() + (uint64_t)(random() % 300) * PG_NSEC_PER_USEC);
 	atomic_store(&shared->hold, 1);
+	ahead = pg_environment_close_ahead(confinement->environment, PG_PHASE_RUN);
+	figures->ahead += ahead;
 	confine_switch(confinement, PG_PHASE_RUN);
 	returned = pg_monotonic_ns();
 	figures->closed += confine_close_forbidden(confinement);
 	outcome = hear(confinement, worker);
+	if (early && ahead)
+		wait_while(shared, is_held_by_both, number,
+			   "the server was not told of the end of a connection");
 	/* A call that began after the switch counts from its own beginning. */
 	from = outcome.began_ns > returned ? outcome.began_ns : returned;
 	took = outcome.ended_ns > from ? outcome.ended_ns - from : 0;
@@ -321,7 +370,6 @@ static void races(struct confinement *confinement, struct shared *shared, const 
 		  int tries)
 {
 	struct figures figures = {0};
-	uint64_t limit;
 	pid_t pid;
 	int worker = start_worker(confinement, "race", denied, &pid);
 
@@ -329,16 +377,15 @@ static void races(struct confinement *confinement, struct shared *shared, const 
 		race(confinement, shared, worker, i, &figures);
 	close(worker);
 	waitpid(pid, NULL, 0);
-	limit = pg_monotonic_ns() + PG_NSEC_PER_SEC;
-	while (atomic_load(&shared->server_open) > 0 && pg_monotonic_ns() < limit)
-		sched_yield();
 	printf("%d races: ended in connect %u, receive %u, send %u; worst %.2f ms after the "
-	       "switch; %zu connections closed; %d left open at the server\n",
+	       "switch; connections closed: %zu before it, %zu after it; %d left open at the"
+	       " server\n",
 	       tries, figures.stages[STAGE_CONNECT], figures.stages[STAGE_RECEIVE],
 	       figures.stages[STAGE_SEND], (double)figures.worst_ns / PG_NSEC_PER_MSEC,
-	       figures.closed, atomic_load(&shared->server_open));
-	if (atomic_load(&shared->server_open) > 0)
-		fail("the server was not told of the end of every connection");
+	       figures.ahead, figures.closed, atomic_load(&shared->server_open));
+	/* All that are kept early, if the machine has a moment for it. */
+	if (figures.ahead < (size_t)tries / 4)
+		fail("hardly any connection is closed before the switch");
 }
 
 static void unharmed(struct confinement *confinement, struct shared *shared, const char *allowed)

@@ -97,6 +97,7 @@ static void update(struct pg_agent *agent, const struct pg_request *request,
 		error = pg_environment_update(environment, wanted->input.policy, &change, &err);
 	if (!error && pg_environment_close_forbidden(environment, &closing, &closing_err) < 0)
 		pg_agent_warn(agent, "connections_open", closing_err.text);
+	closing.closed += change.closed;
 	pg_agent_take_warnings(agent, &warnings);
 	if (error) {
 		pg_reply_failure(reply, request->name, &err);

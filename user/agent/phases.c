@@ -154,7 +154,7 @@ static void keep_after(struct pg_agent *agent, struct pg_managed *managed,
 }
 
 static int switch_and_note(struct pg_managed *managed, const struct pg_phase_change *wanted,
-			   struct pg_switch *ret_switch, struct pg_error *err)
+			   struct pg_switch *ret_switch, size_t *ret_closed, struct pg_error *err)
 {
 	pg_autonote struct pg_note old = {0};
 	struct pg_error unused = {};
@@ -165,6 +165,7 @@ static int switch_and_note(struct pg_managed *managed, const struct pg_phase_cha
 	error = note_before(managed, wanted, err);
 	if (error)
 		return error;
+	*ret_closed = pg_environment_close_ahead(managed->environment, wanted->phase);
 	error = pg_environment_switch(managed->environment, wanted->phase, ret_switch, err);
 	/* The lease of the phase that stays; what is kept wrongly would fall back all the same. */
 	if (error)
@@ -176,13 +177,14 @@ int pg_phase_change(struct pg_agent *agent, struct pg_managed *managed,
 		    const struct pg_phase_change *wanted, struct pg_phase_result *result,
 		    struct pg_error *err)
 {
+	size_t ahead = 0;
 	int error = 0;
 
 	result->widened = widens(managed, wanted->phase);
 	if (result->widened)
 		error = end_survivors(managed, wanted->survivors, &result->survivors, err);
 	if (!error)
-		error = switch_and_note(managed, wanted, &result->change, err);
+		error = switch_and_note(managed, wanted, &result->change, &ahead, err);
 	if (error)
 		return error;
 	/* Whatever the note says: the agent may have been killed before it was written. */
@@ -191,6 +193,7 @@ int pg_phase_change(struct pg_agent *agent, struct pg_managed *managed,
 	keep_after(agent, managed, wanted, result->widened);
 	if (result->change.changed) {
 		close_forbidden(agent, managed, result);
+		result->closing.closed += ahead;
 		report(agent, managed, result, "phase");
 	}
 	pg_leases_tend(agent);
@@ -237,7 +240,8 @@ static bool is_due(const struct pg_managed *managed, uint64_t now)
 }
 
 /* To a phase that allows no more than what is in force, whatever that has become meanwhile. */
-static int fall_back(struct pg_managed *managed, struct pg_switch *ret_switch, struct pg_error *err)
+static int fall_back(struct pg_managed *managed, struct pg_switch *ret_switch, size_t *ret_closed,
+		     struct pg_error *err)
 {
 	struct pg_environment *environment = managed->environment;
 	const int then = managed->note.lease.then;
@@ -246,6 +250,7 @@ static int fall_back(struct pg_managed *managed, struct pg_switch *ret_switch, s
 	    !pg_policy_allows_no_more(pg_environment_policy(environment), (enum pg_phase)then,
 				      pg_environment_phase(environment)))
 		return pg_environment_deny(environment, ret_switch, err);
+	*ret_closed = pg_environment_close_ahead(environment, (enum pg_phase)then);
 	return pg_environment_switch(environment, (enum pg_phase)then, ret_switch, err);
 }
 
@@ -255,12 +260,14 @@ static void end_lease(struct pg_agent *agent, struct pg_managed *managed)
 	pg_autophaseresult struct pg_phase_result result = {0};
 	pg_autonote struct pg_note note = {0};
 	struct pg_error err = {};
+	size_t ahead = 0;
 	int error = pg_note_copy(&managed->note, &note);
 
 	if (!error && !pg_environment_denied(managed->environment)) {
-		error = fall_back(managed, &result.change, &err);
+		error = fall_back(managed, &result.change, &ahead, &err);
 		if (!error)
 			close_forbidden(agent, managed, &result);
+		result.closing.closed += ahead;
 	}
 	if (error) {
 		pg_log_error("%s: the lease is over, but the phase cannot fall back: %s", name,

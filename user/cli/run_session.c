@@ -19,12 +19,15 @@ struct session {
 static int enter_phase(struct session *session, enum pg_phase phase, struct pg_switch *ret_change,
 		       struct pg_closing *ret_closing, struct pg_error *err)
 {
+	const size_t ahead = pg_environment_close_ahead(session->environment, phase);
 	int error = pg_environment_switch(session->environment, phase, ret_change, err);
 
 	if (!error && ret_change->changed)
 		error = pg_environment_close_forbidden(session->environment, ret_closing, err);
-	if (!error && ret_change->changed)
+	if (!error && ret_change->changed) {
+		ret_closing->closed += ahead;
 		run_report_switch(session->report, ret_change, ret_closing);
+	}
 	return error;
 }
 

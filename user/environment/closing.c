@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The second step of a switch: closing connections that the phase in force does not allow. */
+/* Before and after a switch: closing connections that the phase to come, or in force, does not
+ * allow. */
 #include "host_internal.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "members.h"
 
 /* A workload that opens connections as fast as they are closed is denied new ones by now, so few
  * passes find anything; the bound is for a kernel that would not keep its word. */
 #define PASSES_MAX 16
 
+/* For what a switch waits. */
+#define AHEAD_NS (200 * PG_NSEC_PER_MSEC)
+
 struct closing {
 	const struct pg_environment *environment;
 	const struct pg_members *members;
 	struct pg_connections *connections; /* NULL: nobody wants to know */
+	uint64_t until;			    /* pg_monotonic_ns(): then nothing more is closed */
 };
 
 static bool is_inbound_flow(const struct pg_environment *environment,
@@ -92,18 +98,19 @@ static bool is_forbidden(const struct closing *closing, const struct pg_socket *
 static bool judge(void *userdata, const struct pg_socket *socket)
 {
 	const struct closing *closing = userdata;
-	const bool forbidden = is_forbidden(closing, socket);
+	const bool forbidden = is_forbidden(closing, socket) && pg_monotonic_ns() < closing->until;
 
 	if (closing->connections)
 		pg_connections_note(closing->connections, socket, forbidden);
 	return forbidden;
 }
 
+/* deadline: for the next namespace; until: for the next connection. */
 static int run_pass(const struct pg_environment *environment, struct pg_connections *connections,
-		    uint64_t deadline, size_t *ret_closed, struct pg_error *err)
+		    uint64_t deadline, uint64_t until, size_t *ret_closed, struct pg_error *err)
 {
 	pg_automembers struct pg_members members = {};
-	struct closing closing = {environment, &members, connections};
+	struct closing closing = {environment, &members, connections, until};
 	int error = pg_places_collect(environment, &members);
 
 	if (error)
@@ -136,8 +143,8 @@ static int close_all(struct pg_environment *environment, struct pg_connections *
 	while (closing.passes < PASSES_MAX) {
 		size_t closed = 0;
 		struct pg_error late = {};
-		int error = run_pass(environment, connections, start + PG_MEMBERS_CLOSE_NS, &closed,
-				     &late);
+		int error = run_pass(environment, connections, start + PG_MEMBERS_CLOSE_NS,
+				     UINT64_MAX, &closed, &late);
 
 		if (error == -ETIMEDOUT) {
 			closing.closed += closed;
@@ -164,13 +171,43 @@ static int close_all(struct pg_environment *environment, struct pg_connections *
 	return 0;
 }
 
-int pg_environment_close_forbidden(struct pg_environment *environment,
-				   struct pg_closing *ret_closing, struct pg_error *err)
+static bool forbids_nothing(const struct pg_environment *environment)
 {
 	const struct pg_phase_slot *slot = pg_content_slot(environment);
 
-	if (slot->mode == PG_MODE_PUBLIC && !(slot->flags & PG_PHASE_DNS_REDIRECT) &&
-	    !environment->host->ceiling.tables) {
+	return slot->mode == PG_MODE_PUBLIC && !(slot->flags & PG_PHASE_DNS_REDIRECT) &&
+	       !environment->host->ceiling.tables;
+}
+
+size_t pg_closing_ahead(const struct pg_environment *then)
+{
+	const uint64_t until = pg_monotonic_ns() + AHEAD_NS;
+	struct pg_error err = {};
+	size_t closed = 0;
+
+	if (forbids_nothing(then))
+		return 0;
+	if (run_pass(then, NULL, until, until, &closed, &err))
+		pg_log_debug("%s: not all other ends are told what is closed: %s",
+			     then->record.name, err.text);
+	return closed;
+}
+
+size_t pg_environment_close_ahead(const struct pg_environment *environment, enum pg_phase phase)
+{
+	struct pg_environment then = *environment;
+
+	/* While everything is denied nobody can be told. */
+	if (environment->state.phase == PG_PHASE_NONE || environment->state.phase == (int)phase)
+		return 0;
+	then.state.phase = (int)phase;
+	return pg_closing_ahead(&then);
+}
+
+int pg_environment_close_forbidden(struct pg_environment *environment,
+				   struct pg_closing *ret_closing, struct pg_error *err)
+{
+	if (forbids_nothing(environment)) {
 		*ret_closing = (struct pg_closing){};
 		return 0;
 	}

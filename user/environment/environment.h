@@ -142,6 +142,7 @@ struct pg_switch {
 	uint64_t generation;
 	bool changed;	  /* false: the phase was in force already */
 	uint64_t took_ns; /* of the one write */
+	size_t closed;	  /* connections that an update has closed before it */
 };
 
 /*
@@ -166,6 +167,13 @@ int pg_environment_deny(struct pg_environment *environment, struct pg_switch *re
  */
 int pg_environment_update(struct pg_environment *environment, const struct pg_policy *policy,
 			  struct pg_switch *ret_switch, struct pg_error *err) PG_MUST_CHECK;
+
+/*
+ * The step before a switch to the phase: destroys open connections that it would not allow, for 200
+ * ms at most, so that their other ends are told while the phase in force lets that out. What it
+ * misses is closed after the switch, and nobody outside is told. Returns how many it has closed.
+ */
+size_t pg_environment_close_ahead(const struct pg_environment *environment, enum pg_phase phase);
 
 struct pg_closing {
 	size_t closed;

@@ -251,7 +251,10 @@ void pg_flows_look(struct pg_host *host);
 /* What was refused before is no news. */
 void pg_flows_begin(struct pg_environment *environment);
 
-/* closing.c: pg_environment_close_forbidden() for members that had connections before; keeps which
+/* closing.c: closes what the Environment forbids as it is going to be, for as long as something
+ * that is waited for may take; returns how many. */
+size_t pg_closing_ahead(const struct pg_environment *then);
+/* pg_environment_close_forbidden() for members that had connections before; keeps which
  * were closed, and which stay, in .connections. */
 int pg_connections_settle(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
 

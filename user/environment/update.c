@@ -69,12 +69,22 @@ static int save_both(struct pg_environment *environment, struct pg_error *err)
 	return error;
 }
 
+/* As pg_environment_close_ahead(). */
+static size_t close_ahead(const struct pg_environment *environment)
+{
+	struct pg_environment then = *environment;
+
+	then.content = environment->next;
+	return environment->state.phase == PG_PHASE_NONE ? 0 : pg_closing_ahead(&then);
+}
+
 static int put_in_force(struct pg_environment *environment, struct pg_switch *ret_switch,
 			struct pg_error *err)
 {
 	struct pg_state_value state = environment->state;
 	struct pg_kernel *kernel = environment->host->kernel;
 	uint64_t start;
+	size_t closed;
 	int error;
 
 	memcpy(environment->header.slots[other_bank(environment)], environment->next->slots,
@@ -84,6 +94,7 @@ static int put_in_force(struct pg_environment *environment, struct pg_switch *re
 		return error;
 	pg_kernel_synchronize(kernel);
 	pg_step(PG_STEP_UPDATE_WRITTEN);
+	closed = close_ahead(environment);
 	state.bank = other_bank(environment);
 	state.generation++;
 	start = pg_monotonic_ns();
@@ -95,6 +106,7 @@ static int put_in_force(struct pg_environment *environment, struct pg_switch *re
 		.generation = state.generation,
 		.changed = true,
 		.took_ns = pg_monotonic_ns() - start,
+		.closed = closed,
 	};
 	environment->state = state;
 	pg_step(PG_STEP_UPDATED);

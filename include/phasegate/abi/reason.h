@@ -28,20 +28,19 @@ enum pg_verdict {
 	X(EXTENSION, 10, PG_DENY, "extension-header", "an IPv6 extension header") \
 	X(ACCEPTED, 11, PG_ALLOW, "accepted", "reply on a TCP connection opened from outside") \
 	X(INBOUND, 12, PG_ALLOW, "inbound", "reply on a UDP flow opened from outside") \
-	X(RESET, 13, PG_ALLOW, "reset", "a TCP reset without payload") \
-	X(LOOPBACK, 14, PG_ALLOW, "loopback", "loopback within the Environment") \
-	X(ADDRESS_FORM, 15, PG_DENY, "address-form", \
+	X(LOOPBACK, 13, PG_ALLOW, "loopback", "loopback within the Environment") \
+	X(ADDRESS_FORM, 14, PG_DENY, "address-form", \
 	  "mapped, compatible or unspecified IPv6 form") \
-	X(PROTOCOL, 16, PG_DENY, "protocol", "a protocol that an entry does not open") \
-	X(DNS_BYPASS, 17, PG_DENY, "dns-bypass", "port 53 past the resolver in the path") \
-	X(ENTRY, 18, PG_ALLOW, "entry", "the destination is in the phase's address set") \
-	X(LEARNED, 19, PG_ALLOW, "learned", "the destination was learned for an allowed name") \
-	X(DRAINING, 20, PG_ALLOW, "draining", "open connection to an expired learned address") \
-	X(EXPIRED, 21, PG_DENY, "expired", "the learned address has expired") \
-	X(NOT_ALLOWED, 22, PG_DENY, "not-allowed", "the phase does not allow the destination") \
-	X(INGRESS, 23, PG_ALLOW, "ingress", "a packet that came in") \
-	X(MEMBER, 24, PG_ALLOW, "member", "an address of another member of the Environment") \
-	X(FRAME, 25, PG_DENY, "frame", \
+	X(PROTOCOL, 15, PG_DENY, "protocol", "a protocol that an entry does not open") \
+	X(DNS_BYPASS, 16, PG_DENY, "dns-bypass", "port 53 past the resolver in the path") \
+	X(ENTRY, 17, PG_ALLOW, "entry", "the destination is in the phase's address set") \
+	X(LEARNED, 18, PG_ALLOW, "learned", "the destination was learned for an allowed name") \
+	X(DRAINING, 19, PG_ALLOW, "draining", "open connection to an expired learned address") \
+	X(EXPIRED, 20, PG_DENY, "expired", "the learned address has expired") \
+	X(NOT_ALLOWED, 21, PG_DENY, "not-allowed", "the phase does not allow the destination") \
+	X(INGRESS, 22, PG_ALLOW, "ingress", "a packet that came in") \
+	X(MEMBER, 23, PG_ALLOW, "member", "an address of another member of the Environment") \
+	X(FRAME, 24, PG_DENY, "frame", \
 	  "at the veth: a packet socket's frame, or neither ARP, IPv4 nor IPv6")
 
 enum pg_reason {
@@ -50,7 +49,7 @@ enum pg_reason {
 #undef PG_X
 };
 
-#define PG_REASON_COUNT 26
+#define PG_REASON_COUNT 25
 
 /* The verdict of a reason, as a bit mask, so that both sides derive it from the one list. */
 #define PG_X(symbol, value, verdict, name, text) | ((__u32)(verdict) << (value))
