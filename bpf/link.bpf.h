@@ -351,7 +351,9 @@ static __always_inline void pg_link_take(struct __sk_buff *skb, enum pg_link_sen
 static __always_inline void pg_link_confirm(struct __sk_buff *skb, const struct pg_view *view,
 					    __u8 protocol, enum pg_reason reason)
 {
-	if (protocol == IPPROTO_UDP || protocol == IPPROTO_TCP)
+	/* Of TCP only what was accepted is remembered by its socket. */
+	if (protocol == IPPROTO_UDP ||
+	    (protocol == IPPROTO_TCP && pg_may_be_accepted(view->header->state)))
 		pg_sent_confirm(skb, view->header->env_id, view->header->epoch, view->generation,
 				pg_sent_where(view, protocol, reason, skb->ifindex));
 }

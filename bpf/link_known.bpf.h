@@ -2,6 +2,7 @@
 /* What the guard of a veth lets out without judging it, since the same was let out a while ago. */
 #pragma once
 
+#include "checksum.bpf.h"
 #include "link_packet.bpf.h"
 #include "link_short.bpf.h"
 #include "maps.bpf.h"
@@ -72,6 +73,10 @@ __noinline int pg_link_knows(struct __sk_buff *skb)
 		return 0;
 	protocol = pg_ip_protocol(skb, PG_LINK_NETWORK);
 	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
+		return 0;
+	if (!pg_checksum_is_fit(skb, protocol,
+				skb->protocol == bpf_htons(PG_ETH_P_IPV6) ? sizeof(struct ipv6hdr)
+									  : sizeof(struct iphdr)))
 		return 0;
 	word = pg_state_word(link->state);
 	if (!(word & PG_STATE_PHASE_MASK) || !pg_link_goes_by_host(skb, link))

@@ -2,10 +2,14 @@
 /* What comes past the guard of a veth: who has sent it, and what can be read of it. */
 #pragma once
 
+#include "checksum.bpf.h"
 #include "decide.bpf.h"
 #include "neighbour.bpf.h"
 #include "packet.bpf.h"
 #include "socket.bpf.h"
+
+/* Ethernet, IPv6, a header of eight octets, and a report of PG_MLD_RECORDS_MAX groups. */
+#define PG_LINK_JUDGED_MAX (PG_LINK_NETWORK + 40 + 8 + 8 + PG_MLD_RECORDS_MAX * 20)
 
 /* What has made a packet, as far as its socket tells. */
 enum pg_link_sender {
@@ -108,6 +112,12 @@ static __always_inline void pg_link_read_fragment(struct __sk_buff *skb, bool eg
 		pg_read_transport(skb, egress, PG_LINK_NETWORK + 20, facts, &link->packet);
 }
 
+/* How much of the packet is judged, at most. */
+static __always_inline __u32 pg_link_headers(struct __sk_buff *skb)
+{
+	return skb->len < PG_LINK_JUDGED_MAX ? skb->len : PG_LINK_JUDGED_MAX;
+}
+
 static __always_inline void pg_link_read_stations(struct __sk_buff *skb,
 						  struct pg_link_packet *link)
 {
@@ -130,7 +140,8 @@ static __always_inline void pg_link_read(struct __sk_buff *skb, bool egress, str
 	}
 	if (skb->protocol == bpf_htons(PG_ETH_P_ARP)) {
 		link->arp = true;
-		if (!pg_read_arp(skb, facts, &link->packet, link->from))
+		if (!pg_read_arp(skb, facts, &link->packet, link->from) ||
+		    (egress && pg_checksum_offset(skb) != PG_CHECKSUM_NONE))
 			facts->defect = PG_REASON_FRAME;
 		return;
 	}
@@ -141,4 +152,8 @@ static __always_inline void pg_link_read(struct __sk_buff *skb, bool egress, str
 	pg_read_packet(skb, egress, PG_LINK_NETWORK, facts, &link->packet);
 	if (facts->defect == PG_REASON_FRAGMENT)
 		pg_link_read_fragment(skb, egress, facts, link);
+	if (egress && !facts->defect &&
+	    !pg_checksum_is_fit(skb, facts->protocol,
+				(int)link->packet.transport - PG_LINK_NETWORK))
+		facts->defect = PG_REASON_FRAME;
 }

@@ -93,6 +93,9 @@ static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_v
 		break;
 	case IPPROTO_UDP:
 		pg_link_see_datagram(view, table, facts, &key);
+		/* Nor is the kernel's error about an answer one. */
+		if (pg_link_has_sent(table, &key))
+			return;
 		break;
 	case IPPROTO_ICMP:
 	case PG_IPPROTO_ICMPV6:

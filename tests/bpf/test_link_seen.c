@@ -364,8 +364,22 @@ static size_t count_inbound(struct bench *bench, uint16_t port)
 	return found;
 }
 
+/* As when three minutes have passed. */
+static void forget_datagrams(struct bench *bench)
+{
+	struct pg_link_table table = {};
+
+	read_table(bench, &table);
+	memset(table.datagrams, 0, sizeof(table.datagrams));
+	table.barred = 0;
+	CHECK(&bench->check,
+	      !bpf_map_update_elem(bench->tables, &bench->header.env_id, &table, BPF_EXIST),
+	      "the table: %s", strerror(errno));
+}
+
 /* A datagram that is no reply to what came in by the veth: nothing on its tuple opens a flow, in no
- * phase. What the hooks of the cgroup have recorded is not asked. */
+ * phase, nor do the kernel's errors answer it. What the hooks of the cgroup have recorded is not
+ * asked. */
 static void check_datagrams_out(struct bench *bench)
 {
 	const struct frame to = {.datagram = true, .out = true, .port = 2},
@@ -381,6 +395,10 @@ static void check_datagrams_out(struct bench *bench)
 	switch_to(bench, PG_PHASE_RUN);
 	come(bench, &from);
 	CHECK(&bench->check, !count_inbound(bench, 2), "an answer opens a flow");
+	forget_datagrams(bench);
+	switch_to(bench, PG_PHASE_RUN);
+	come(bench, &from);
+	CHECK(&bench->check, !has_flow(bench), "an answer may be answered by errors");
 
 	/* It has no socket: barred for a while. */
 	CHECK(&bench->check, !pg_flows_allow(bench->kernel, LAB_ENV_ID, NULL), "allowing");
@@ -407,10 +425,13 @@ static void check_barred(struct bench *bench)
 	come(bench, &frame);
 	CHECK(&bench->check, !pg_flows_allow(bench->kernel, LAB_ENV_ID, NULL), "allowing");
 	switch_to(bench, PG_PHASE_RUN);
+	forget_datagrams(bench);
 	come(bench, &frame);
 	CHECK(&bench->check, !count_inbound(bench, 4), "it opens a flow");
+	CHECK(&bench->check, !has_flow(bench), "it may be answered by errors");
 	come(bench, &(struct frame){.datagram = true, .port = 5});
-	CHECK(&bench->check, count_inbound(bench, 5) == 1, "another one does not");
+	CHECK(&bench->check, count_inbound(bench, 5) == 1 && has_flow(bench),
+	      "another one does not");
 }
 
 /* Whether it is recorded some time, without anything having changed. */

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Checksums that are not there yet. The kernel leaves it to the device, or does so right before it,
+ * to write the checksum at an offset that comes with the packet (kernel:
+ * Documentation/networking/checksum-offloads.rst, CHECKSUM_PARTIAL). Where a process has chosen the
+ * offset (PACKET_VNET_HDR, TUN), or has put other headers before it, what leaves the host is not
+ * what was judged.
+ */
+#pragma once
+
+#include <vmlinux.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "facts.h"
+
+#define PG_CHECKSUM_PARTIAL 3
+
+/* Of the kernel's own buffer, which is what programs of tc are given. */
+struct sk_buff___checksum {
+	__u8 ip_summed : 2;
+	__u16 csum_start, csum_offset;
+	__u16 network_header;
+} PG_KERNEL_TYPE;
+
+/* The same as the kernel's type (Linux 6.2), of which members are read without a call. */
+extern void *bpf_cast_to_kern_ctx(void *context) __ksym __weak;
+
+/* Is there since Linux 6.4. */
+struct bpf_iter_num {
+	__u64 __opaque[1];
+} PG_KERNEL_TYPE;
+
+/* Nothing is to be written. */
+#define PG_CHECKSUM_NONE (-1)
+
+/* What is read by calls takes ten times as long. */
+#define PG_CHECKSUM_READ(buffer, field) \
+	(bpf_core_type_exists(struct bpf_iter_num) ? (buffer)->field : BPF_CORE_READ(buffer, field))
+
+static __always_inline bool pg_checksum_is_late(const struct sk_buff___checksum *buffer)
+{
+	const __u64 summed = bpf_core_type_exists(struct bpf_iter_num)
+				     ? BPF_CORE_READ_BITFIELD(buffer, ip_summed)
+				     : BPF_CORE_READ_BITFIELD_PROBED(buffer, ip_summed);
+
+	return summed == PG_CHECKSUM_PARTIAL;
+}
+
+/* From the IP header on; 0: before that. */
+static __always_inline int pg_checksum_offset(struct __sk_buff *skb)
+{
+	const struct sk_buff___checksum *buffer = bpf_core_type_exists(struct bpf_iter_num)
+							  ? bpf_cast_to_kern_ctx(skb)
+							  : (const void *)skb;
+	int at;
+
+	if (!pg_checksum_is_late(buffer))
+		return PG_CHECKSUM_NONE;
+	at = PG_CHECKSUM_READ(buffer, csum_start) - PG_CHECKSUM_READ(buffer, network_header);
+	return at < 0 ? 0 : at + PG_CHECKSUM_READ(buffer, csum_offset);
+}
+
+/* Whether it is written where that of the protocol is, or behind all that is judged. transport:
+ * where the header is that follows the IP header, from there on. */
+static __always_inline bool pg_checksum_is_fit(struct __sk_buff *skb, __u8 protocol, int transport)
+{
+	const int at = pg_checksum_offset(skb);
+
+	if (at == PG_CHECKSUM_NONE)
+		return true;
+	switch (protocol) {
+	case IPPROTO_TCP:
+		return at == transport + 16 || at >= transport + 20;
+	case IPPROTO_UDP:
+	case IPPROTO_UDPLITE:
+		return at == transport + 6 || at >= transport + 8;
+	case IPPROTO_ICMP:
+	case PG_IPPROTO_ICMPV6:
+		return false; /* the kernel writes it at once */
+	}
+	return at >= transport + 8;
+}
