@@ -194,6 +194,12 @@ static void on_crowded(void *userdata, struct pg_environment *environment, uint6
 	pg_agent_close_event(agent, &json, pg_environment_owner(environment), name);
 }
 
+static void on_ended(void *userdata, struct pg_environment *environment,
+		     const struct pg_error *fault)
+{
+	pg_agent_ended(userdata, environment, fault);
+}
+
 static int on_host(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct pg_agent *agent = userdata;
@@ -241,6 +247,7 @@ static int open_host(struct pg_agent *agent, struct pg_error *err)
 		.address_refused = on_address_refused,
 		.crowded = on_crowded,
 		.executed = on_executed,
+		.ended = on_ended,
 		.store = &socket_store,
 		.userdata = agent,
 		.interrupt_fd = -1,

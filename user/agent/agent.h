@@ -59,6 +59,10 @@ int pg_agent_run(const struct pg_config *config, struct pg_error *err) PG_MUST_C
 
 struct pg_managed *pg_agent_find(const struct pg_agent *agent, const char *name);
 
+/* api_environments.c: an Environment that is destroyed was waited for; a pg_ended of the host. */
+void pg_agent_ended(struct pg_agent *agent, const struct pg_environment *environment,
+		    const struct pg_error *fault);
+
 /* A warning, of the operation at hand if there is one, as the host object gives them. */
 void pg_agent_warn(struct pg_agent *agent, const char *code, const char *message);
 /* From now on warnings are those of an operation on the Environment of this name. -ENOMEM */

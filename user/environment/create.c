@@ -151,6 +151,11 @@ static int refuse_existing(const struct pg_environment *environment, struct pg_e
 	const struct pg_record *record = &environment->record;
 	const char *path = record->cgroups[0].path;
 
+	if (pg_ending_has(environment->host, record->name))
+		return pg_fail(err, -EEXIST,
+			       "an Environment of the name %s is still being ended; wait, or choose"
+			       " another name",
+			       record->name);
 	if (record->made && !faccessat(environment->host->cgroup_mount_fd, path + 1, F_OK, 0))
 		return pg_fail(err, -EEXIST,
 			       "the cgroup %s exists already without an Environment, as when a "

@@ -24,8 +24,10 @@
 #include "kernel/link.h"
 #include "steps.h"
 
+/* Others wait meanwhile. Most die sooner, and what does not is waited for in ending.c. */
+#define KILL_SOON_MS 20
 /* What failed before is not worth a long wait. */
-#define AGAIN_MS 100
+#define AGAIN_MS     100
 
 /* What is left open even so is closed by the headers, each on its own. */
 static int close_state(struct pg_environment *environment, struct pg_error *err)
@@ -55,9 +57,11 @@ static int close_place(struct pg_environment *environment, struct pg_place *plac
 	return pg_place_is_gone(place) ? 0 : error;
 }
 
-static unsigned int patience_ms(const struct pg_environment *environment, unsigned int first)
+static unsigned int kill_patience_ms(const struct pg_environment *environment)
 {
-	return environment->ending ? AGAIN_MS : first;
+	const bool others_wait = environment->host->ended && environment->record.kept;
+
+	return others_wait || environment->ending ? KILL_SOON_MS : PG_CGROUP_KILL_MS;
 }
 
 /* Each is killed once, whatever is left of the time. */
@@ -88,8 +92,7 @@ static int close_and_kill(struct pg_environment *environment, struct pg_error *e
 	}
 	pg_step(PG_STEP_END_CLOSED);
 	/* One for all members: they die at the same time, or what keeps them keeps us only once. */
-	deadline =
-		pg_monotonic_ns() + patience_ms(environment, PG_CGROUP_KILL_MS) * PG_NSEC_PER_MSEC;
+	deadline = pg_monotonic_ns() + kill_patience_ms(environment) * PG_NSEC_PER_MSEC;
 	for (size_t i = 0; i < pg_place_count(environment); i++) {
 		failed = kill_place(&environment->places[i], deadline, error ? NULL : err);
 		error = error ? error : failed;
@@ -130,8 +133,8 @@ static int undo(struct pg_environment *environment, int *records_fd, struct pg_e
 	if (kill)
 		error = close_and_kill(environment, err);
 	if (!error && *records_fd < 0)
-		error = pg_records_lock_within(patience_ms(environment, PG_RECORDS_LOCK_MS), -1,
-					       records_fd, err);
+		error = pg_records_lock_within(environment->ending ? AGAIN_MS : PG_RECORDS_LOCK_MS,
+					       -1, records_fd, err);
 	if (error)
 		return error;
 	error = pg_links_end(environment, err);
@@ -212,6 +215,8 @@ int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy h
 	if (error)
 		pg_error_prefix(err, "ending the Environment %s", environment->record.name);
 	LIST_REMOVE(environment, link);
+	if (error && how != PG_DESTROY_RELEASE && pg_ending_wait(environment, error))
+		return -EINPROGRESS;
 	if (!error || !pg_ending_take(environment))
 		pg_environment_free(environment);
 	return error;

@@ -39,6 +39,7 @@ void pg_environment_free(struct pg_environment *environment)
 	pg_places_close(environment);
 	free(environment->places);
 	free(environment->connections);
+	free(environment->ending_fault);
 	pg_close_fd(&environment->record_fd);
 	pg_record_clear(&environment->record);
 	pg_settings_clear(&environment->settings);

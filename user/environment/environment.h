@@ -130,12 +130,18 @@ enum pg_destroy {
 
 /*
  * Closes, kills or releases, detaches and removes everything. -EAGAIN: another process makes or
- * removes an Environment, and nothing has changed (kept ones only). On failure (of another kind
- * than -EBUSY above) what could not be removed is named, and is left to the next start; the object
- * is gone either way.
+ * removes an Environment, and nothing has changed (kept ones only). -EINPROGRESS: everything is
+ * denied to it, but processes do not die at once; it is waited for in the background, and the host
+ * tells of the end (kept ones only, with pg_host_options.ended). On failure (of another kind than
+ * -EBUSY above) what could not be removed is named, and is left to the next start; the object is
+ * gone either way.
  */
 int pg_environment_destroy(struct pg_environment *environment, enum pg_destroy how,
 			   struct pg_error *err) PG_MUST_CHECK;
+
+/* What has become of one that is waited for, by its pg_environment_id(). -EINPROGRESS: it still is.
+ * 0: nothing is left of it. */
+int pg_host_ending(const struct pg_host *host, uint64_t id, struct pg_error *err) PG_MUST_CHECK;
 
 struct pg_switch {
 	enum pg_phase phase;

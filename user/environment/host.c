@@ -292,6 +292,7 @@ static int take_options(struct pg_host *host, const struct pg_host_options *opti
 	host->address_refused = options->address_refused;
 	host->crowded = options->crowded;
 	host->executed = options->executed;
+	host->ended = options->ended;
 	host->store = options->store;
 	host->userdata = options->userdata;
 	host->interrupt_fd = options->interrupt_fd;

@@ -52,6 +52,12 @@ typedef void (*pg_crowded)(void *userdata, struct pg_environment *environment, u
 typedef void (*pg_executed)(void *userdata, struct pg_environment *environment,
 			    const struct pg_event_exec *executed);
 
+/* Receives, in pg_host_process(), the end of one that was waited for: pg_environment_destroy() has
+ * returned -EINPROGRESS. fault: it was too long, and is waited for no longer; NULL: nothing is left
+ * of it but the object, which goes. */
+typedef void (*pg_ended)(void *userdata, struct pg_environment *environment,
+			 const struct pg_error *fault);
+
 /* Where an agent pins, as a rule. */
 #define PG_PINS_DEFAULT PG_PIN_ROOT "/+agent"
 
@@ -76,6 +82,7 @@ struct pg_host_options {
 	pg_address_refused address_refused;  /* NULL: a warning */
 	pg_crowded crowded;		     /* may be NULL */
 	pg_executed executed;		     /* may be NULL */
+	pg_ended ended;			     /* NULL: pg_environment_destroy() waits itself */
 	const struct pg_socket_store *store; /* may be NULL */
 	void *userdata;			     /* of all of them */
 	/* When it is readable, waits of pg_host_open(), of pg_environment_create(), _update() and

@@ -105,6 +105,7 @@ struct pg_host {
 	pg_address_refused address_refused;
 	pg_crowded crowded;
 	pg_executed executed;
+	pg_ended ended;
 	const struct pg_socket_store *store; /* NULL: none */
 	void *userdata;
 	char *parent; /* of the cgroups that are made, below the cgroup2 mount */
@@ -226,6 +227,8 @@ struct pg_environment {
 	/* ending.c: its end has failed, and is tried again, without waiting for long */
 	bool ending;
 	uint64_t ending_at, ending_pause;
+	uint64_t ending_until;	       /* so long it is waited for; 0: it is not */
+	struct pg_error *ending_fault; /* what there was then; NULL: nothing, or no memory */
 	struct pg_environment_cost cost;
 	uint64_t flows_refused;		    /* of these the host was told */
 	struct pg_connections *connections; /* NULL: none were looked for */
@@ -391,6 +394,12 @@ int pg_environment_undo(struct pg_environment *environment, struct pg_error *err
 /* ending.c: takes over one whose end has failed, to try again; false: there is nothing to be tried,
  * or it is for the next start. */
 bool pg_ending_take(struct pg_environment *environment);
+/* The same, and it is waited for. false: not for want of time, or nobody would hear of it. */
+bool pg_ending_wait(struct pg_environment *environment, int error);
+/* Whether one of the name is not ended yet. */
+bool pg_ending_has(const struct pg_host *host, const char *name);
+/* A member of one has changed: the last process may be dead. */
+void pg_ending_look(struct pg_environment *environment);
 int pg_ending_start(struct pg_host *host, struct pg_error *err) PG_MUST_CHECK;
 /* Leaves them to the next start. */
 void pg_ending_leave(struct pg_host *host);

@@ -19,6 +19,10 @@
 
 static void change(struct pg_place *place)
 {
+	if (place->environment->ending) {
+		pg_ending_look(place->environment);
+		return;
+	}
 	if (pg_place_is_gone(place))
 		return;
 	if (place->environment->dns)
@@ -65,12 +69,10 @@ static void drop_watch(struct pg_place_watches *watches, int number)
 
 static void hear_one(struct pg_place *place, const struct inotify_event *event)
 {
-	/* It is tried at its own times to end it. */
-	if (place->environment->ending)
-		return;
 	if (event->mask & IN_MODIFY && event->wd == place->events_watch)
 		change(place);
-	else if (event->mask & IN_CREATE && event->wd == place->cgroups_watch)
+	else if (event->mask & IN_CREATE && event->wd == place->cgroups_watch &&
+		 !place->environment->ending)
 		pg_homes_follow(place->environment);
 }
 
