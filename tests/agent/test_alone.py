@@ -144,6 +144,38 @@ class Alone(AgentTest):
         self.daemon.start()
         self.assertEqual(self.daemon.create(made["name"], policy={}).status, 201)
 
+    def test_record_removed_and_state_changed(self):
+        """Not even the numbers of its cgroups are known: it is denied everything all the same."""
+        members = [self.make_cgroup(self.name("given")) for _ in range(2)]
+        made = self.create({"network_policy": PUBLIC},
+                           members=[{"cgroup": cgroup} for cgroup in members])
+        other = self.create(POLICY)
+        directories = [cgroups.path_of(cgroup) for cgroup in members]
+        one, two = (os.stat(directory).st_ino for directory in directories)
+        record = f"{RECORDS}/{made['name']}"
+        self.assertEqual(self.probe(directories[0], A4), "")
+        self.daemon.kill()
+        os.unlink(f"{record}/environment")
+        with open(f"{record}/state.json", encoding="utf-8") as file:
+            state = json.load(file)
+        for numbers, advice in (((0, 0), "bpftool cgroup tree /"), ((0, two), f" -inum {two})"),
+                                ((one, two), f" -inum {one} -o -inum {two})")):
+            with open(f"{record}/state.json", "w", encoding="utf-8") as file:
+                json.dump({**state, "members": list(map(str, numbers))}, file)
+            said = len(self.daemon.output)
+            self.daemon.start()
+            for directory in directories:
+                self.assertEqual(self.probe(directory, A4), "EPERM")
+            self.assertEqual(self.probe(directory_of(other), A4), "")
+            self.assertIn(advice, self.daemon.output[said:])
+            self.assertNotIn("-inum 0", self.daemon.output[said:])
+            self.daemon.kill()
+        for directory in directories:
+            os.rmdir(directory)
+        shutil.rmtree(record)
+        self.daemon.start()
+        self.assertEqual(self.daemon.create(made["name"], policy={}).status, 201)
+
     def test_unwritten(self):
         """What had not been made is removed, unless its state cannot be read."""
         self.create(POLICY)

@@ -366,17 +366,29 @@ static void leave(struct pg_host *host, const struct pg_record *record, struct p
 	clear_kept(kept);
 }
 
+/* For headers that cannot be cleared, since somebody has changed whose they are. */
+static void close_state(struct pg_host *host, uint32_t index)
+{
+	struct pg_state_value state;
+	struct pg_error unused = {};
+
+	if (pg_state_occupy(host->kernel, index, &unused) ||
+	    pg_state_read(host->kernel, index, &state, &unused) || state.phase == PG_PHASE_NONE)
+		return;
+	state.phase = PG_PHASE_NONE;
+	state.generation++;
+	(void)!pg_state_write(host->kernel, index, &state, &unused);
+}
+
 /* Where its cgroups are, nobody knows, but their headers and links are known. Its state stays its
  * own. */
 static void shut_unwritten(struct pg_host *host, struct pg_kept *kept)
 {
-	struct pg_error unused = {};
-
 	host->strays = true;
 	close_headers(host, &kept->saved);
+	close_state(host, kept->saved.state);
 	pg_links_shut(host, kept->name);
 	pg_kernel_synchronize(host->kernel);
-	(void)!pg_state_occupy(host->kernel, kept->saved.state, &unused);
 	pg_orphan_warn_unwritten(host, kept->name, &kept->saved, "everything is denied to it");
 	LIST_REMOVE(kept, link);
 	clear_kept(kept);

@@ -181,17 +181,38 @@ static bool is_abandoned(struct pg_host *host, int record_fd, const struct pg_re
 	return false;
 }
 
+#define LISTED_MAX 8
+
+/* The tests of find(1) for its cgroups, whose inodes have their ids; "": none is known, since
+ * somebody has changed the state. */
+static void print_tests(const struct pg_saved *saved, char text[static LISTED_MAX * 32])
+{
+	size_t listed = 0;
+
+	*text = '\0';
+	for (size_t i = 0; i < saved->member_count && listed < LISTED_MAX; i++)
+		if (saved->members[i])
+			text += sprintf(text, "%s -inum %" PRIu64, listed++ ? " -o" : "",
+					saved->members[i]);
+}
+
 void pg_orphan_warn_unwritten(const struct pg_host *host, const char *name,
 			      const struct pg_saved *saved, const char *what)
 {
+	char tests[LISTED_MAX * 32];
 	struct pg_error err = {};
 
+	print_tests(saved, tests);
 	pg_fail(&err, -ENOENT,
 		"the Environment %s is in force, but nobody can adopt it, since the list of its"
 		" cgroups is gone from %s/%s; %s: end its processes and remove its cgroups"
-		" (find %s -inum %" PRIu64 "), and then that directory",
-		name, PG_RECORD_ROOT, name, what, host->cgroup_mount,
-		saved->member_count ? saved->members[0] : 0);
+		" (%s%s%s%s), and then that directory",
+		name, PG_RECORD_ROOT, name, what,
+		*tests ? "find "
+		       : "those with our programs that no other record there names:"
+			 " bpftool cgroup tree ",
+		host->cgroup_mount, tests,
+		saved->member_count > LISTED_MAX ? "; its state.json has all members" : "");
 	pg_host_warn(host, "orphan", err.text);
 }
 
