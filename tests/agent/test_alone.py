@@ -4,6 +4,7 @@
 the lock; what cannot be adopted; and one Environment that is switched a thousand times beside
 another."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -14,7 +15,7 @@ import time
 
 import cgroups
 from agentcase import AgentTest
-from daemon import Daemon, directory_of, start_in
+from daemon import BUSY_LIMIT, Daemon, directory_of, start_in
 from harness import main, patient
 from keeper import RECORDS, isolate
 from lab import A4, B4, D4
@@ -64,11 +65,30 @@ class Alone(AgentTest):
         for lock in locks:
             fcntl.flock(lock, fcntl.LOCK_EX)
         self.daemon.start(wait=False)
-        for lock in locks:
-            time.sleep(0.5)
+        for path, lock in zip(paths, locks):
+            self.wait_waiting(path)
             os.close(lock)
         self.wait_serving()
         self.assertEqual(self.daemon.show(made["name"])["generation"], 1)
+
+    def has_open(self, path):
+        """Whether the agent has a descriptor of it."""
+        directory = f"/proc/{self.daemon.process.pid}/fd"
+        for number in os.listdir(directory):
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samefile(f"{directory}/{number}", path):
+                    return True
+        return False
+
+    def wait_waiting(self, path):
+        """Until the agent waits for the lock of the directory: what it does not wait for it closes
+        at once."""
+        deadline, seen = time.monotonic() + BUSY_LIMIT, 0
+        while seen < 5:
+            seen = seen + 1 if self.has_open(path) else 0
+            self.assertIsNone(self.daemon.process.poll(), self.daemon.output)
+            self.assertLess(time.monotonic(), deadline, self.daemon.output)
+            time.sleep(0.02)
 
     def wait_serving(self):
         for _ in range(1000):
@@ -129,7 +149,7 @@ class Alone(AgentTest):
             lock = os.open(record, os.O_RDONLY)
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.daemon.start(wait=False)
-            time.sleep(0.5)
+            self.wait_waiting(record)
             os.close(lock)
             self.wait_serving()
             self.assertEqual(self.probe(directory, A4), "EPERM")
