@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "container/inspect.h"
 #include "inspect/parts.h"
 #include "kernel/mountinfo.h"

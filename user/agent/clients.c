@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "environment/record.h"
+#include "base/text.h"
 
 /* Connections taken in one turn of the loop. */
 #define ACCEPT_BATCH 64
@@ -70,7 +70,7 @@ static int check_outside(const struct pg_agent *agent, const struct pg_caller *c
 	if (strncmp(cgroup, "/..", 3) == 0)
 		return pg_fail(err, -EPERM, "the cgroup of process %d is out of the agent's sight",
 			       caller->pid);
-	if (*cgroup == '/' && pg_record_is_within(cgroup + 1, agent->config->parent))
+	if (*cgroup == '/' && pg_path_is_within(cgroup + 1, agent->config->parent))
 		return pg_fail(err, -EPERM, "process %d is below the agent's cgroup_parent",
 			       caller->pid);
 	return pg_host_refuse_inside(agent->host, cgroup, err);

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "environment/record.h"
+#include "base/text.h"
 #include "kernel/mountinfo.h"
 
 #define CGROUP_FILE_OCTETS 65536
@@ -57,7 +57,7 @@ static const struct pg_container *find_namespace(const struct search *search, in
 static bool is_told_apart(const struct search *search, const char *cgroup)
 {
 	for (size_t i = 0; i < search->list->count; i++)
-		if (pg_record_is_within(cgroup, search->list->paths[i]))
+		if (pg_path_is_within(cgroup, search->list->paths[i]))
 			return false;
 	for (size_t i = 0; i < search->found->count; i++)
 		if (strcmp(search->found->items[i].cgroup, cgroup) == 0)

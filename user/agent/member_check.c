@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "environment/cgroup.h"
 
 /* Generations of processes that are followed up to the one that was named. */
@@ -27,14 +28,6 @@ static bool is_plain(const char *path)
 	return true;
 }
 
-/* inner is the cgroup outer or below it. */
-static bool is_within(const char *inner, const char *outer)
-{
-	const size_t length = strlen(outer);
-
-	return strncmp(inner, outer, length) == 0 && (!inner[length] || inner[length] == '/');
-}
-
 static int check_not_ours(const struct pg_caller *caller, const char *path, const char *object,
 			  struct pg_reply *reply)
 {
@@ -52,10 +45,10 @@ static int check_not_ours(const struct pg_caller *caller, const char *path, cons
 		pg_reply_failure(reply, object, &err);
 		return -EINVAL;
 	}
-	if (is_within(own, path))
+	if (pg_path_is_within(own, path))
 		return pg_reply_error(reply, PG_API_MEMBER_HOLDS_CALLER, object, NULL,
 				      "the cgroup %s holds the agent", path);
-	if (is_within(callers, path))
+	if (pg_path_is_within(callers, path))
 		return pg_reply_error(reply, PG_API_MEMBER_HOLDS_CALLER, object, NULL,
 				      "the cgroup %s holds the caller", path);
 	return 0;

@@ -130,3 +130,12 @@ const char *pg_text_nearest(const char *text, const char *const *words, size_t c
 	}
 	return nearest;
 }
+
+bool pg_path_is_within(const char *path, const char *other)
+{
+	const size_t length = strlen(other);
+
+	if (!strcmp(other, "/"))
+		return *path == '/';
+	return !strncmp(path, other, length) && (!path[length] || path[length] == '/');
+}

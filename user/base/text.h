@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text from outside: UTF-8, printable form, edit distance. */
+/* Text from outside: UTF-8, printable form, edit distance; paths. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,6 +23,10 @@ size_t pg_utf8_decode(const char *text, size_t size, uint32_t *ret_code);
  * \uXXXX; what is longer than max octets ends with "...". NULL: no memory.
  */
 char *pg_text_printable(const char *text, size_t size, size_t max) PG_MUST_CHECK;
+
+/* Whether the path is the other one or below it; neither ends with a slash, unless it is the root.
+ */
+bool pg_path_is_within(const char *path, const char *other);
 
 /* Longest misspelling that is taken for a known word. */
 #define PG_TEXT_NEAR 2

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "dns.h"
 #include "host_internal.h"
 #include "kernel/exec.h"
@@ -400,7 +401,7 @@ const char *pg_host_guard_pins(const struct pg_host *host)
 
 bool pg_host_is_below_parent(const struct pg_host *host, const char *path)
 {
-	return path[0] == '/' && pg_record_is_within(path + 1, host->parent);
+	return path[0] == '/' && pg_path_is_within(path + 1, host->parent);
 }
 
 bool pg_host_forbids(const struct pg_host *host, const struct pg_addr *addr)

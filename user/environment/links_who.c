@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "base/vector.h"
 #include "kernel/mountinfo.h"
 
@@ -26,7 +27,7 @@ struct looking {
 static size_t member_at(const struct pg_environment *environment, const char *path)
 {
 	for (size_t i = 0; i < pg_place_count(environment); i++)
-		if (pg_record_is_within(path, pg_place_path(environment, i)))
+		if (pg_path_is_within(path, pg_place_path(environment, i)))
 			return i;
 	return SIZE_MAX;
 }

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "kernel/guard.h"
 #include "kernel/mountinfo.h"
 #include "steps.h"
@@ -54,11 +55,9 @@ static int choose_given(struct pg_environment *environment, const char *given, s
 			       "\"%s\" cannot be an Environment: below /%s its children can, and"
 			       " what is in them belongs to them",
 			       given, environment->host->parent);
-	for (size_t i = 0; i < record->cgroup_count; i++)
-		if (pg_record_is_within(path, record->cgroups[i].path) ||
-		    pg_record_is_within(record->cgroups[i].path, path))
-			return pg_fail(err, -EINVAL, "%s and %s overlap: each place once", path,
-				       record->cgroups[i].path);
+	if (pg_record_overlap(record, path))
+		return pg_fail(err, -EINVAL, "%s and %s overlap: each place once", path,
+			       pg_record_overlap(record, path));
 	record->cgroups[record->cgroup_count++].path = PG_TAKE_PTR(path);
 	return 0;
 }
@@ -151,7 +150,7 @@ static int refuse_caller(const char *path, struct pg_error *err)
 	error = pg_cgroup2_path(text, &own);
 	if (error)
 		return pg_fail_errno(err, error, "finding the own cgroup in /proc/self/cgroup");
-	if (pg_record_is_within(own, path))
+	if (pg_path_is_within(own, path))
 		return pg_fail(err, -EBUSY, "the cgroup %s holds this process (%s)", path, own);
 	return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "base/wait.h"
 
 #define RECORD_FILE "environment"
@@ -201,18 +202,11 @@ static int visit_records(int records_fd, record_visit visit, void *userdata, str
 	return visit_some(records_fd, NULL, visit, userdata, err);
 }
 
-bool pg_record_is_within(const char *path, const char *other)
-{
-	const size_t length = strlen(other);
-
-	return !strncmp(path, other, length) && (path[length] == '/' || path[length] == '\0');
-}
-
-static const char *overlap_with(const struct pg_record *record, const char *path)
+const char *pg_record_overlap(const struct pg_record *record, const char *path)
 {
 	for (size_t i = 0; i < record->cgroup_count; i++)
-		if (pg_record_is_within(path, record->cgroups[i].path) ||
-		    pg_record_is_within(record->cgroups[i].path, path))
+		if (pg_path_is_within(path, record->cgroups[i].path) ||
+		    pg_path_is_within(record->cgroups[i].path, path))
 			return record->cgroups[i].path;
 	return NULL;
 }
@@ -224,7 +218,7 @@ static int refuse_overlap(const struct pg_record *record, const struct pg_record
 
 	for (size_t i = 0; i < record->cgroup_count; i++) {
 		const char *path = record->cgroups[i].path;
-		const char *found = overlap_with(other, path);
+		const char *found = pg_record_overlap(other, path);
 
 		if (found && strcmp(found, path) == 0)
 			return pg_fail(err, -EBUSY,
@@ -279,7 +273,7 @@ static int refuse_overlaps(int records_fd, const struct pg_record *record,
 static int refuse_inside(const char *cgroup, const struct pg_record *record, struct pg_error *err)
 {
 	for (size_t i = 0; i < record->cgroup_count; i++)
-		if (pg_record_is_within(cgroup, record->cgroups[i].path))
+		if (pg_path_is_within(cgroup, record->cgroups[i].path))
 			return pg_fail(err, -EBUSY,
 				       "this process is already inside the Environment %s, whose"
 				       " policy a command in a new cgroup would leave; start it"

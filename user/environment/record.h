@@ -55,8 +55,8 @@ struct pg_record {
 };
 void pg_record_clear(struct pg_record *record);
 
-/* Whether the path is the other one or below it. */
-bool pg_record_is_within(const char *path, const char *other);
+/* Which of its cgroups is the one of the path, or above or below it; NULL: none. */
+const char *pg_record_overlap(const struct pg_record *record, const char *path);
 
 /* Records whose locks this process has: they are as they are here, and need not be read again. */
 struct pg_own_records {

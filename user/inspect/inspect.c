@@ -41,15 +41,6 @@ static uint64_t capabilities_of(const char *status)
 	return all;
 }
 
-bool pg_path_is_within(const char *path, const char *directory)
-{
-	const size_t length = strlen(directory);
-
-	if (strcmp(directory, "/") == 0)
-		return *path == '/';
-	return strncmp(path, directory, length) == 0 && (!path[length] || path[length] == '/');
-}
-
 /* statx() as it is cached: a file system that a container has made is not asked. */
 static bool same_root(int proc_fd, const char *other_process)
 {

@@ -30,6 +30,3 @@ bool pg_process_is_alive(const struct pg_process *process);
 
 /* By its name. */
 bool pg_is_runtime_socket(const char *path);
-
-/* Whether path is the directory or in it. */
-bool pg_path_is_within(const char *path, const char *directory);

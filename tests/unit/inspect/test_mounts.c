@@ -205,12 +205,3 @@ Test(mounts, sources)
 	cr_assert_eq(found.count, 1);
 	cr_expect_eq(found.items[0].id, PG_EXPOSURE_RUNTIME_SOCKET);
 }
-
-Test(mounts, paths)
-{
-	cr_expect(pg_path_is_within("/a", "/"));
-	cr_expect(pg_path_is_within("/a", "/a"));
-	cr_expect(pg_path_is_within("/a/b", "/a"));
-	cr_expect_not(pg_path_is_within("/ab", "/a"));
-	cr_expect_not(pg_path_is_within("/", "/a"));
-}
