@@ -9,7 +9,7 @@ import socket
 from dnslab import NOBODY4, NOBODY6, PYTHON, DnsTest
 from dnsserver import Reply, a
 from harness import main
-from lab import A4, CLIENT4, CLIENT6, R4, R6, Namespace
+from lab import A4, CLIENT4, CLIENT6, D4, R4, R6, Namespace
 from phasegate import PUBLIC, Run, allowlist, policy
 
 NAME, LOCAL_SERVER = "slow.example.com", "127.0.0.53"
@@ -154,6 +154,55 @@ result["after"] = ask_honestly()
 print(json.dumps(result), flush=True)
 """
 
+# argv: the nameserver, the name that is forged, the address that it is said to have, own address.
+# Reads the question on eth0 and puts the answer into lo, by packet sockets; to another socket, too.
+# Prints how often, whether that came to the other socket, and what the name has for an address.
+FRAMES = """
+import json, socket, struct, sys, threading
+sys.path.insert(0, sys.argv[1])
+import dnsmessage
+server, name, address, own = sys.argv[2:6]
+tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+tap.bind(("eth0", 3))
+lo = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+lo.bind(("lo", 0))
+other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+other.bind((own, 0))
+other.settimeout(5)
+
+def put(port, payload):
+    head = struct.pack("!HHHH", 53, port, 8 + len(payload), 0)
+    data = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 28 + len(payload), 7, 0, 64, 17, 0,
+                       socket.inet_aton(server), socket.inet_aton(own))
+    total = sum(struct.unpack("!10H", data))
+    total = (total & 0xffff) + (total >> 16)
+    data = data[:10] + struct.pack("!H", ~total & 0xffff) + data[12:]
+    lo.send(bytes(12) + b"\\x08\\0" + data + head + payload)
+
+def answer():
+    while True:
+        frame = tap.recv(65536)
+        if frame[12:14] == b"\\x08\\0" and frame[23] == 17 and frame[36:38] == b"\\0\\x35":
+            question = frame[42:]
+            end = question.index(b"\\0", 12) + 5
+            put(int.from_bytes(frame[34:36], "big"),
+                question[:2] + b"\\x81\\x80\\0\\1\\0\\1\\0\\0\\0\\0" + question[12:end] +
+                b"\\xc0\\x0c\\0\\1\\0\\1" + struct.pack("!IH", 300, 4) + socket.inet_aton(address))
+            put(other.getsockname()[1], b"forged")
+            return
+
+forger = threading.Thread(target=answer, daemon=True)
+forger.start()
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+    asking.settimeout(8)
+    asking.sendto(dnsmessage.query(name, "A", 1), ("%s", 53))
+    reply = asking.recv(4096)
+forger.join()
+print(json.dumps({"came": other.recv(100).decode(),
+                  "addresses": [socket.inet_ntoa(record.data)
+                                for record in dnsmessage.read_records(reply)[1]]}), flush=True)
+""" % NOBODY4
+
 
 class NameserversName(DnsTest):
     def other(self, server, own):
@@ -190,6 +239,19 @@ class NameserversName(DnsTest):
         self.assertEqual(set(result["forged"].values()), {"EPERM"}, result)
         self.assertEqual(result["addresses"], [A4])
         return result["other"], other
+
+    def test_frames(self):
+        """Of a container's own nameservers, which are asked from inside: what a packet socket puts
+        into lo comes to anybody else."""
+        self.server.rule("db", lambda *_: Reply(records=(a("db", A4, ttl=0),), delay=DELAY_S))
+        own = self.file("own.conf", f"nameserver {R4}\n")
+        run = Run(self.lab, "--policy", policy(setup=PUBLIC, run=allowlist("db")), "--resolver",
+                  NOBODY4, "--resolv-conf", own, "--", PYTHON, "-c", FRAMES, HERE, R4, "db", D4,
+                  CLIENT4)
+        self.addCleanup(run.close)
+        status, output = run.finish()
+        self.assertEqual(status, 0, run.stderr)
+        self.assertEqual(json.loads(output), {"came": "forged", "addresses": [A4]})
 
     def test_public(self):
         for server, own, asked in ((R4, CLIENT4, NOBODY4), (R6, CLIENT6, NOBODY6),

@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "base/netns.h"
+#include "device.h"
 
 /* Answers fit into one unfragmented packet (DNS flag day 2020). */
 #define EDNS_OCTETS 1232
@@ -142,11 +143,20 @@ static int on_connect(ares_socket_t fd, const struct sockaddr *addr, ares_sockle
 		      void *userdata)
 {
 	struct pg_channel *channel = userdata;
-	int r = connect(fd, addr, size);
+	const struct pg_channels_options *options = &channel->owner->options;
+	int r = 0;
 
+	/* In another namespace the workload may send frames by packet sockets, in the server's name
+	 * too. */
+	if (options->netns_fd >= 0)
+		r = pg_device_bind(fd, options->netns_fd, &options->server.addr);
+	if (r < 0)
+		errno = -r;
+	else
+		r = connect(fd, addr, size);
 	if (r < 0 && errno != EINPROGRESS)
 		channel->owner->socket_error = -errno;
-	return r;
+	return r < 0 ? -1 : 0;
 }
 
 static ares_ssize_t on_receive(ares_socket_t fd, void *data, size_t size, int flags,

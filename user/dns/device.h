@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* By which device an address is reached. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "net/addr.h"
+
+/*
+ * Lets the socket, whose namespace is that of the descriptor, receive by the device only by which
+ * the address is reached now. So what a process inside puts into lo in a server's name does not
+ * come to it.
+ */
+int pg_device_bind(int fd, int netns_fd, const struct pg_addr *addr) PG_MUST_CHECK;
