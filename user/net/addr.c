@@ -58,8 +58,9 @@ bool pg_addr_is_multicast(const struct pg_addr *addr)
 /* Where clouds serve their metadata, credentials among them, besides 169.254.169.254. */
 static bool is_metadata_v4(uint32_t addr)
 {
-	/* Alibaba Cloud; Oracle Cloud's is in 192.0.0.0/24, which no host may have (RFC 6890). */
-	return addr == 0x646464c8 || addr >> 8 == 0xc00000;
+	/* Alibaba Cloud, Azure; Oracle Cloud's is in 192.0.0.0/24, which no host may have (RFC
+	 * 6890). */
+	return addr == 0x646464c8 || addr == 0xa83f8110 || addr >> 8 == 0xc00000;
 }
 
 static bool is_learnable_v4(uint32_t addr)

@@ -29,8 +29,8 @@ bool pg_addr_is_multicast(const struct pg_addr *addr);
 /*
  * Whether DNS may teach the address: not loopback, link-local, multicast, broadcast, unspecified,
  * Teredo or discard, nor an address at which a cloud serves its metadata (169.254.169.254,
- * 100.100.100.200, 192.0.0.0/24, fd00:ec2::/32, fd20:ce::/32), nor one that stands for such an IPv4
- * address: mapped, compatible, translated, 6to4 or behind a NAT64 prefix.
+ * 100.100.100.200, 168.63.129.16, 192.0.0.0/24, fd00:ec2::/32, fd20:ce::/32), nor one that stands
+ * for such an IPv4 address: mapped, compatible, translated, 6to4 or behind a NAT64 prefix.
  */
 bool pg_addr_is_learnable(const struct pg_addr *addr);
 
