@@ -4,17 +4,38 @@
 
 import json
 import subprocess
+import sys
 import time
 
 from agentcase import AgentTest
 from daemon import directory_of
 from harness import main, token
-from lab import A4, B4, D4
+from lab import A4, B4, CLIENT4, CLIENT6, D4
 from phasegate import NO_NETWORK, PROBE, PUBLIC, allowlist
 from recorder import PORT
 
 POLICY = {"network_policy": PUBLIC, "run_network_policy": allowlist(A4),
           "verifier_network_policy": NO_NETWORK}
+
+# argv: own addresses. A client is connected at each, to what the kernel does not call a socket until
+# the client has sent something; that comes when it is told to.
+OWN = """
+import socket, sys
+pairs = []
+for address in sys.argv[1:]:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    server = socket.socket(family, socket.SOCK_STREAM)
+    server.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 60)
+    server.bind((address, 0))
+    server.listen()
+    pairs.append((server, socket.create_connection(server.getsockname()[:2])))
+print("ready", flush=True)
+input()
+for address, (server, client) in zip(sys.argv[1:], pairs):
+    client.sendall(address.encode())
+    print(server.accept()[0].recv(100).decode(), end=" ")
+print(flush=True)
+"""
 
 
 class Phases(AgentTest):
@@ -49,6 +70,20 @@ class Phases(AgentTest):
             for address in reached:
                 self.assertArrives(marks[address])
             self.assert_silent(*({A4, D4} - set(reached)))
+
+    def test_what_is_within_stays_open(self):
+        """By own addresses, also where the other end is not seen at that moment."""
+        made = self.create(POLICY)
+        own = ("127.0.0.1", "::1", CLIENT4, CLIENT6)
+        process = self.start_in(directory_of(made), *self.lab.client.command(
+            sys.executable, "-c", OWN, *own), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        for phase in ("run", "verifier"):
+            self.assertEqual(self.daemon.phase(made["name"], phase)["closed"], 0)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline().split(), list(own))
 
     def test_survivors_are_killed_before_the_phase_is_wider(self):
         made = self.create(POLICY)

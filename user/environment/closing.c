@@ -71,6 +71,14 @@ static bool is_within(const struct closing *closing, const struct pg_socket *soc
 	return peer != SIZE_MAX;
 }
 
+/* Whether what it sends goes to lo. Who is at the other end there may not be seen: one that the
+ * listener has not made yet, or that has come while sockets were listed. */
+static bool is_to_itself(const struct pg_socket *socket)
+{
+	return pg_addr_is_loopback(&socket->remote.addr) ||
+	       !pg_addr_compare(&socket->remote.addr, &socket->local.addr);
+}
+
 /* The verdict that the socket's packets would get, in user space (docs/verdicts.md). */
 static bool is_forbidden(const struct closing *closing, const struct pg_socket *socket)
 {
@@ -92,7 +100,7 @@ static bool is_forbidden(const struct closing *closing, const struct pg_socket *
 		return false;
 	if (socket->peer_found)
 		return !is_within(closing, socket);
-	return !pg_addr_is_loopback(&socket->remote.addr);
+	return !is_to_itself(socket);
 }
 
 static bool judge(void *userdata, const struct pg_socket *socket)
