@@ -3,6 +3,8 @@
 
 import glob
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +25,8 @@ stream = socket.create_connection((sys.argv[1], int(sys.argv[2])))
 stream.send(b"x")
 time.sleep(1000)
 """
+
+HEADLESS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "headless.py")
 
 
 class Links(AgentTest):
@@ -78,6 +82,24 @@ class Links(AgentTest):
         sender = self.start_there(cgroup, namespace, sys.executable, frames.__file__, device,
                                   "ff:ff:ff:ff:ff:ff", "192.0.2.77", "::1", "x", D4)
         self.assertEqual(sender.wait(10), 0)
+
+    def test_of_a_process_without_its_first_thread(self):
+        """It is where its other threads are."""
+        cgroup, namespace = self.container()
+        self.lab.client.ip(f"link add boxed type veth peer name eth7 netns {namespace.path}")
+        self.addCleanup(subprocess.run, self.lab.client.command("ip", "link", "del", "boxed"))
+        namespace.ip("link set lo up")
+        with namespace.call(socket.socket) as server:
+            server.bind(("127.0.0.1", 0))
+            server.listen()
+            process = self.start_in(cgroups.path_of(cgroup), *namespace.command(
+                sys.executable, HEADLESS, *map(str, server.getsockname())),
+                stdout=subprocess.PIPE, text=True)
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            for pid in cgroups.processes(cgroups.path_of(cgroup)):
+                if pid != process.pid:
+                    os.kill(pid, signal.SIGKILL)
+            self.assertEqual(self.links(self.attach(cgroup)), [("boxed", "eth7", "on", None)])
 
     def test_guards(self):
         self.assertTrue(self.daemon.call("GET", "/v1/capabilities")["guards"]["veth"])

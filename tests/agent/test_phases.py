@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Switches as a harness makes them: what is reachable, survivors of the run, leases."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from lab import A4, B4, CLIENT4, CLIENT6, D4
 from phasegate import NO_NETWORK, PROBE, PUBLIC, allowlist
 from recorder import PORT
 
+HEADLESS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "headless.py")
 POLICY = {"network_policy": PUBLIC, "run_network_policy": allowlist(A4),
           "verifier_network_policy": NO_NETWORK}
 
@@ -36,7 +39,6 @@ for address, (server, client) in zip(sys.argv[1:], pairs):
     print(server.accept()[0].recv(100).decode(), end=" ")
 print(flush=True)
 """
-
 
 class Phases(AgentTest):
     def send(self, directory, address, label):
@@ -84,6 +86,15 @@ class Phases(AgentTest):
         process.stdin.write("\n")
         process.stdin.flush()
         self.assertEqual(process.stdout.readline().split(), list(own))
+
+    def test_of_a_process_without_its_first_thread(self):
+        """What it has open is closed like that of others."""
+        made = self.create(POLICY)
+        process = self.start_in(directory_of(made), *self.lab.client.command(
+            sys.executable, HEADLESS, D4, str(PORT)), stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.assertEqual(self.daemon.phase(made["name"], "run")["closed"], 1)
+        self.assertEqual(process.stdout.readline(), f"{errno.ECONNABORTED}\n")
 
     def test_survivors_are_killed_before_the_phase_is_wider(self):
         made = self.create(POLICY)

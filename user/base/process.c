@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "process.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "cleanup.h"
 
 bool pg_status_number(const char *status, const char *field, int base, uint64_t *ret_number)
 {
@@ -39,6 +43,32 @@ bool pg_stat_flags(const char *stat, uint64_t *ret_flags)
 		return false;
 	*ret_flags = strtoull(at + 1, &end, 10);
 	return end != at + 1;
+}
+
+static bool has_namespaces(int dir_fd, const char *process)
+{
+	struct stat unused;
+	char path[sizeof("/ns/net") + NAME_MAX];
+
+	snprintf(path, sizeof(path), "%s/ns/net", process);
+	return fstatat(dir_fd, path, &unused, 0) == 0;
+}
+
+pid_t pg_process_living(pid_t pid)
+{
+	pg_autoclosedir DIR *tasks = NULL;
+	const struct dirent *task;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	if (has_namespaces(AT_FDCWD, path))
+		return pid;
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	tasks = opendir(path);
+	while (tasks && (task = readdir(tasks)))
+		if (task->d_name[0] != '.' && has_namespaces(dirfd(tasks), task->d_name))
+			return (pid_t)strtol(task->d_name, NULL, 10);
+	return pid;
 }
 
 bool pg_same_namespace(int proc_fd, const char *name, const char *other_process)

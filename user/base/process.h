@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /*
  * The number in the line of /proc/PID/status that begins with the field, and a colon. A process
@@ -15,6 +16,12 @@ bool pg_status_number(const char *status, const char *field, int base, uint64_t 
 #define PG_PROCESS_FORKED 0x40
 /* The process's PF_* in the text of its /proc/PID/stat. Pure function. */
 bool pg_stat_flags(const char *stat, uint64_t *ret_flags);
+
+/*
+ * The process, or, if its first thread has ended while others go on, one of these: /proc has what
+ * they have under its number, and nothing under that of the process.
+ */
+pid_t pg_process_living(pid_t pid);
 
 /* Whether both name the same namespace; in doubt they do not. proc_fd: /proc/PID; other_process: a
  * number, or "self". */

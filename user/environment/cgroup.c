@@ -142,9 +142,10 @@ bool pg_cgroup_has_children(int cgroup_fd)
 	return false;
 }
 
-int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count, struct pg_error *err)
+static int read_ids(int cgroup_fd, const char *name, pid_t **ret_pids, size_t *ret_count,
+		    struct pg_error *err)
 {
-	int fd = openat(cgroup_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	int fd = openat(cgroup_fd, name, O_RDONLY | O_CLOEXEC);
 	pg_autofclose FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	pg_autofree pid_t *pids = NULL;
 	size_t count = 0, space = 0;
@@ -154,7 +155,7 @@ int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count, struct pg
 		const int error = -errno;
 
 		pg_close_fd(&fd);
-		return pg_fail_errno(err, error, "opening cgroup.procs");
+		return pg_fail_errno(err, error, "opening %s", name);
 	}
 	while (fscanf(file, "%ld", &pid) == 1) {
 		if (count == space) {
@@ -171,10 +172,20 @@ int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count, struct pg
 	}
 	/* Those of a threaded cgroup are listed in the one above that is not. */
 	if (ferror(file) && errno != EOPNOTSUPP)
-		return pg_fail_errno(err, -errno, "reading cgroup.procs");
+		return pg_fail_errno(err, -errno, "reading %s", name);
 	*ret_pids = PG_TAKE_PTR(pids);
 	*ret_count = count;
 	return 0;
+}
+
+int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count, struct pg_error *err)
+{
+	return read_ids(cgroup_fd, "cgroup.procs", ret_pids, ret_count, err);
+}
+
+int pg_cgroup_threads(int cgroup_fd, pid_t **ret_tids, size_t *ret_count, struct pg_error *err)
+{
+	return read_ids(cgroup_fd, "cgroup.threads", ret_tids, ret_count, err);
 }
 
 struct killing {

@@ -36,6 +36,10 @@ int pg_cgroup_walk(int cgroup_fd, pg_cgroup_visit visit, void *userdata) PG_MUST
 /* Whether there is any cgroup below it; in doubt yes. */
 bool pg_cgroup_has_children(int cgroup_fd);
 
+/* Threads of the one cgroup, not below it, as the next. What one has is in /proc under its own
+ * number; that of its process may have ended, or be in other namespaces. */
+int pg_cgroup_threads(int cgroup_fd, pid_t **ret_tids, size_t *ret_count,
+		      struct pg_error *err) PG_MUST_CHECK;
 /* Processes of the one cgroup, not below it. The caller frees *ret_pids. */
 int pg_cgroup_pids(int cgroup_fd, pid_t **ret_pids, size_t *ret_count,
 		   struct pg_error *err) PG_MUST_CHECK;

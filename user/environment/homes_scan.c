@@ -100,12 +100,14 @@ static bool has_own_root(const struct look *look, pid_t pid)
 	       status.st_ino != look->own_root.st_ino;
 }
 
-/* In doubt it has. */
-static bool has_executed(const struct look *look, int dir)
+/* Whether the process has, and not one thread of it alone; in doubt it has. */
+static bool has_executed(const struct look *look, uint64_t process)
 {
 	uint64_t flags = 0;
+	char path[64];
 
-	return pg_file_read_small_at(dir, "stat", look->status, STATUS_MAX) < 0 ||
+	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/stat", process);
+	return pg_file_read_small_at(AT_FDCWD, path, look->status, STATUS_MAX) < 0 ||
 	       !pg_stat_flags(look->status, &flags) || !(flags & PG_PROCESS_FORKED);
 }
 
@@ -113,25 +115,26 @@ static bool has_executed(const struct look *look, int dir)
  * A capability that is in the bounding set can come back with a set-user-ID program. It counts in
  * the namespaces that its process's user namespace owns, and those of the user namespaces below.
  */
-static void judge(const struct look *look, struct pg_scanned *scanned, pid_t pid, int dir)
+static void judge(const struct look *look, struct pg_scanned *scanned, pid_t tid)
 {
-	const ino_t user = inode_of(pid, "ns/user");
-	uint64_t bounding = 0;
+	const ino_t user = inode_of(tid, "ns/user");
+	uint64_t bounding = 0, process = 0;
 
 	(void)!pg_status_number(look->status, "CapBnd", 16, &bounding);
 	if (!(bounding & 1ULL << CAP_NET_ADMIN) ||
 	    (user != scanned->owner && user != look->own_user))
 		return;
 	scanned->admin = true;
-	if (!has_own_root(look, pid))
+	if (!has_own_root(look, tid))
 		return;
 	scanned->started = true;
-	scanned->executed |= has_executed(look, dir);
+	(void)!pg_status_number(look->status, "Tgid", 10, &process);
+	scanned->executed |= has_executed(look, process);
 }
 
-static int look_at(const struct look *look, pid_t pid)
+static int look_at(const struct look *look, pid_t tid)
 {
-	const ino_t inode = inode_of(pid, "ns/net");
+	const ino_t inode = inode_of(tid, "ns/net");
 	struct pg_scanned *scanned = inode ? find(look->scan, inode) : NULL;
 	pg_autoclose int dir = -1;
 	uint64_t parent = 0;
@@ -140,7 +143,7 @@ static int look_at(const struct look *look, pid_t pid)
 
 	if (scanned && scanned->executed && scanned->members & 1ULL << look->member)
 		return 0;
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d", (int)tid);
 	dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return is_shortage(-errno) ? -errno : 0;
@@ -151,25 +154,25 @@ static int look_at(const struct look *look, pid_t pid)
 	if (look->own_pid && parent == (uint64_t)look->own_pid)
 		return 0;
 	if (!scanned)
-		error = add(look->scan, pid, &scanned);
+		error = add(look->scan, tid, &scanned);
 	if (error || !scanned)
 		return error;
 	scanned->members |= 1ULL << look->member;
-	judge(look, scanned, pid, dir);
+	judge(look, scanned, tid);
 	return 0;
 }
 
 static int visit_cgroup(void *userdata, int cgroup_fd)
 {
 	const struct look *look = userdata;
-	pg_autofree pid_t *pids = NULL;
+	pg_autofree pid_t *tids = NULL;
 	size_t count = 0;
-	int error = pg_cgroup_pids(cgroup_fd, &pids, &count, NULL);
+	int error = pg_cgroup_threads(cgroup_fd, &tids, &count, NULL);
 
 	if (error)
 		return pg_cgroup_is_gone(error) ? 0 : error;
 	for (size_t i = 0; i < count && !error; i++)
-		error = look_at(look, pids[i]);
+		error = look_at(look, tids[i]);
 	return error;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "base/vector.h"
 #include "kernel/mountinfo.h"
@@ -45,15 +46,19 @@ static int list_processes(struct pg_link_watch *watch, struct pg_error *err)
 		struct stat status;
 		char name[64];
 
-		snprintf(name, sizeof(name), "%.20s/ns/net", entry->d_name);
-		if (!isdigit((unsigned char)entry->d_name[0]) ||
-		    fstatat(dirfd(proc), name, &status, 0))
+		pid_t pid;
+
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		pid = pg_process_living((pid_t)strtol(entry->d_name, NULL, 10));
+		snprintf(name, sizeof(name), "%d/ns/net", (int)pid);
+		if (fstatat(dirfd(proc), name, &status, 0))
 			continue;
 		if (pg_vector_grow(&watch->processes, watch->process_count, &watch->process_room,
 				   sizeof(*watch->processes)))
 			return pg_fail(err, -ENOMEM, "not enough memory for processes");
 		watch->processes[watch->process_count++] = (struct pg_process){
-			.pid = (pid_t)strtol(entry->d_name, NULL, 10),
+			.pid = pid,
 			.inode = status.st_ino,
 		};
 	}

@@ -46,7 +46,7 @@ static bool is_shortage(int error)
 	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
 }
 
-/* Adds the namespace unless it is there; a process that has gone meanwhile is no error. */
+/* Adds the namespace unless it is there; a thread that has gone meanwhile is no error. */
 static int add_namespace(struct pg_members *members, const char *path)
 {
 	pg_autoclose int fd = -1;
@@ -70,13 +70,13 @@ static int add_namespace(struct pg_members *members, const char *path)
 static int visit_cgroup(void *userdata, int cgroup_fd)
 {
 	struct pg_members *members = userdata;
-	pg_autofree pid_t *pids = NULL;
+	pg_autofree pid_t *tids = NULL;
 	size_t count = 0;
 	uint64_t id;
 	int error = pg_cgroup_id(cgroup_fd, &id, NULL);
 
 	if (!error)
-		error = pg_cgroup_pids(cgroup_fd, &pids, &count, NULL);
+		error = pg_cgroup_threads(cgroup_fd, &tids, &count, NULL);
 	if (error)
 		return pg_cgroup_is_gone(error) ? 0 : error;
 	if (pg_vector_grow(&members->cgroups, members->cgroup_count, &members->cgroup_room,
@@ -86,7 +86,7 @@ static int visit_cgroup(void *userdata, int cgroup_fd)
 	for (size_t i = 0; i < count && !error; i++) {
 		char path[64];
 
-		snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pids[i]);
+		snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)tids[i]);
 		error = add_namespace(members, path);
 	}
 	return error;

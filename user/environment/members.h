@@ -25,7 +25,7 @@ struct pg_members {
 	struct pg_member_of *cgroups;
 	size_t cgroup_count, cgroup_room;
 	size_t collecting; /* the member whose turn it is */
-	/* The network namespaces that a process of them is in. */
+	/* The network namespaces that a thread of them is in. */
 	struct pg_member_namespace *namespaces;
 	size_t namespace_count, namespace_room;
 };

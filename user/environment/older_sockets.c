@@ -22,6 +22,7 @@
 
 #include "base/file.h"
 #include "base/netns.h"
+#include "base/process.h"
 #include "base/vector.h"
 
 #ifndef SO_NETNS_COOKIE
@@ -144,11 +145,13 @@ static int mark_listed(struct marking *marking, int pid_fd, DIR *dir)
 
 static int mark_process(struct marking *marking, pid_t pid)
 {
-	pg_autoclose int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	const pid_t living = pg_process_living(pid);
+	pg_autoclose int pid_fd =
+		(int)syscall(SYS_pidfd_open, living, living == pid ? 0U : PIDFD_THREAD);
 	pg_autoclosedir DIR *dir = NULL;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)living);
 	if (pid_fd >= 0)
 		dir = opendir(path);
 	if (!dir)

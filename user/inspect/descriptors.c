@@ -203,6 +203,9 @@ void pg_inspect_descriptors(struct pg_inspection *inspection, const struct pg_pr
 	pg_autoclose int pid_fd = open_pidfd(process->pid, 0);
 	struct stat namespace;
 
+	/* Of a process whose first thread has ended it is another. */
+	if (pid_fd < 0)
+		pid_fd = open_pidfd(process->pid, PIDFD_THREAD);
 	if (fstatat(process->proc_fd, "ns/net", &namespace, 0))
 		return;
 	inspect_table(inspection, process, &namespace, "fd", pid_fd);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inspect.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -79,6 +80,30 @@ static void close_process(struct pg_process *process)
 	free(process->cgroups);
 }
 
+/* A thread may have more than the first one. */
+static uint64_t capabilities_of_threads(const struct pg_process *process)
+{
+	pg_autoclose int tasks_fd =
+		openat(process->proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	pg_autoclosedir DIR *tasks = tasks_fd < 0 ? NULL : pg_dir_reopen(tasks_fd);
+	const struct dirent *entry;
+	uint64_t all = 0;
+
+	while (tasks && (entry = readdir(tasks))) {
+		char path[sizeof("/status") + sizeof(entry->d_name)];
+		pg_autofree char *status = NULL;
+		struct pg_error unused = {};
+		size_t size;
+
+		if (*entry->d_name == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/status", entry->d_name);
+		if (!pg_file_read_at(tasks_fd, path, PROC_FILE_OCTETS, &status, &size, &unused))
+			all |= capabilities_of(status);
+	}
+	return all;
+}
+
 /* -ESRCH: it has ended. */
 static int open_process(pid_t pid, struct pg_process *process)
 {
@@ -87,6 +112,7 @@ static int open_process(pid_t pid, struct pg_process *process)
 	size_t size;
 	int error;
 
+	pid = pg_process_living(pid);
 	*process = (struct pg_process){.pid = pid, .proc_fd = -1};
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	process->proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -96,7 +122,7 @@ static int open_process(pid_t pid, struct pg_process *process)
 	if (error)
 		return error == -ENOENT ? -ESRCH : error;
 	process->uid = effective_uid(process->status);
-	process->capabilities = capabilities_of(process->status);
+	process->capabilities = capabilities_of(process->status) | capabilities_of_threads(process);
 	process->own_user = pg_same_namespace(process->proc_fd, "user", "self");
 	process->of_host = is_of_host(process->proc_fd);
 	return 0;
