@@ -81,5 +81,5 @@ static __always_inline bool pg_checksum_is_fit(struct __sk_buff *skb, __u8 proto
 	case PG_IPPROTO_ICMPV6:
 		return false; /* the kernel writes it at once */
 	}
-	return at >= transport + 8;
+	return at >= transport + 4;
 }

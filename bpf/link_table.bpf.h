@@ -18,6 +18,12 @@ static __always_inline __u32 pg_link_now(void)
 	return bpf_ktime_get_boot_ns() / 1000000000;
 }
 
+/* Of streams: in about microseconds. Whoever is there for longer than an hour may seem new. */
+static __always_inline __u32 pg_link_instant(void)
+{
+	return bpf_ktime_get_boot_ns() >> 10;
+}
+
 static __always_inline __u32 pg_link_hash(const struct pg_addr *addr, __u32 hash)
 {
 	const __u32 odd = 0x9e3779b1;
@@ -29,20 +35,76 @@ static __always_inline __u32 pg_link_hash(const struct pg_addr *addr, __u32 hash
 	return hash ^ hash >> 16;
 }
 
+/* 1 or 0 without a branch, both ways of which the verifier would follow to the end. */
+static __always_inline __u64 pg_is_zero(__u64 below_2_to_63)
+{
+	barrier_var(below_2_to_63);
+	return (below_2_to_63 - 1) >> 63;
+}
+
+static __always_inline __u32 pg_link_flow_hash(const struct pg_link_flow *key)
+{
+	const __u32 ports = (__u32)key->local_port << 16 | key->remote_port;
+
+	return pg_link_hash(&key->remote, ports ^ key->protocol);
+}
+
+static __always_inline struct pg_link_flow *pg_link_stream_place(struct pg_link_table *table,
+								 __u32 hash, __u32 way)
+{
+	__u32 index = (hash * PG_LINK_STREAM_WAYS + way) & (PG_LINK_STREAMS - 1);
+
+	barrier_var(index);
+	return &table->streams[index & (PG_LINK_STREAMS - 1)];
+}
+
+static __always_inline __u64 pg_link_flow_difference(const struct pg_link_flow *place,
+						     const struct pg_link_flow *key)
+{
+	return pg_addr_difference(&place->remote, &key->remote) |
+	       (__u32)(place->local_port ^ key->local_port) |
+	       (__u32)(place->remote_port ^ key->remote_port) |
+	       (__u32)(place->protocol ^ key->protocol);
+}
+
+/* Of streams the place that has the key, if there is one. */
 static __always_inline struct pg_link_flow *pg_link_place(struct pg_link_table *table,
 							  const struct pg_link_flow *key)
 {
-	const __u32 ports = (__u32)key->local_port << 16 | key->remote_port;
-	__u32 hash = pg_link_hash(&key->remote, ports ^ key->protocol);
+	__u32 hash = pg_link_flow_hash(key), found = 0;
 
 	if (key->protocol == IPPROTO_UDP) {
 		hash &= PG_LINK_DATAGRAMS - 1;
 		barrier_var(hash);
 		return &table->datagrams[hash & (PG_LINK_DATAGRAMS - 1)];
 	}
-	hash &= PG_LINK_STREAMS - 1;
-	barrier_var(hash);
-	return &table->streams[hash & (PG_LINK_STREAMS - 1)];
+#pragma unroll
+	for (__u32 way = 1; way < PG_LINK_STREAM_WAYS; way++) {
+		const struct pg_link_flow *place = pg_link_stream_place(table, hash, way);
+
+		found |= way & -(__u32)pg_is_zero(pg_link_flow_difference(place, key));
+	}
+	return pg_link_stream_place(table, hash, found);
+}
+
+/* Of a stream that has none: that of who was there first. */
+static __always_inline struct pg_link_flow *pg_link_oldest_place(struct pg_link_table *table,
+								 const struct pg_link_flow *key)
+{
+	const __u32 hash = pg_link_flow_hash(key), now = pg_link_instant();
+	__u32 oldest = 0;
+	__u64 age = 0;
+
+#pragma unroll
+	for (__u32 way = 0; way < PG_LINK_STREAM_WAYS; way++) {
+		const struct pg_link_flow *place = pg_link_stream_place(table, hash, way);
+		const __u64 other = (__u32)(now - place->seen) | pg_is_zero(place->protocol) << 32;
+		const __u64 older = -((age - other) >> 63);
+
+		oldest ^= (oldest ^ way) & older;
+		age ^= (age ^ other) & older;
+	}
+	return pg_link_stream_place(table, hash, oldest);
 }
 
 static __always_inline bool pg_link_is_same(const struct pg_link_flow *place,
@@ -63,7 +125,7 @@ static __always_inline void pg_link_put(struct pg_link_flow *place, const struct
 	place->remote_port = key->remote_port;
 	place->direction = direction;
 	place->generation = key->generation;
-	place->seen = pg_link_now();
+	place->seen = key->protocol == IPPROTO_UDP ? pg_link_now() : pg_link_instant();
 	barrier();
 	place->protocol = key->protocol;
 }
@@ -89,6 +151,8 @@ static __always_inline void pg_link_record_inbound(struct pg_link_table *table,
 	if (pg_link_is_same(place, key) && place->direction == PG_FLOW_INBOUND &&
 	    place->generation == key->generation)
 		return;
+	if (key->protocol != IPPROTO_UDP && !pg_link_is_same(place, key))
+		place = pg_link_oldest_place(table, key);
 	pg_link_put(place, key, PG_FLOW_INBOUND);
 }
 
@@ -126,13 +190,6 @@ static __always_inline bool pg_link_is_inbound(struct pg_link_table *table,
 
 	return pg_link_is_same(place, key) && place->direction == PG_FLOW_INBOUND &&
 	       (key->protocol == IPPROTO_TCP || place->generation == key->generation);
-}
-
-/* 1 or 0 without a branch, both ways of which the verifier would follow to the end. */
-static __always_inline __u64 pg_is_zero(__u64 below_2_to_63)
-{
-	barrier_var(below_2_to_63);
-	return (below_2_to_63 - 1) >> 63;
 }
 
 static __always_inline struct pg_link_peer *pg_link_peer_place(struct pg_link_table *table,

@@ -103,7 +103,7 @@ static void lift_bars(const struct bench *bench)
 
 	if (bpf_map_lookup_elem(tables, &env_id, &table))
 		fail("reading the guard's table");
-	table.barred = 0;
+	table.barred = table.sent_any = 0;
 	if (bpf_map_update_elem(tables, &env_id, &table, BPF_EXIST) ||
 	    bpf_map_update_elem(bars, &env_id, &none, BPF_ANY))
 		fail("lifting the bars");

@@ -286,6 +286,23 @@ static void check_numbers(struct bench *bench)
 	CHECK(&bench->check, has_number(bench, 4), "what completes it again is not recorded");
 }
 
+/* Connections that are opened at the same time: each is known to have been, until it is complete.
+ */
+static void check_together(struct bench *bench)
+{
+	struct pg_link_table table = {};
+	uint16_t count = 0, found = 0;
+
+	empty_table(bench, true);
+	switch_to(bench, PG_PHASE_RUN);
+	for (; count < PG_LINK_STREAMS / 8; count++)
+		come(bench, &(struct frame){.flags = SYN, .port = count});
+	read_table(bench, &table);
+	for (size_t i = 0; i < PG_LINK_STREAMS; i++)
+		found += table.streams[i].protocol == IPPROTO_TCP;
+	CHECK(&bench->check, found == count, "%u of %u are known", found, count);
+}
+
 /* A datagram's flow is of the generation in which the last one came in. */
 static void check_flow(struct bench *bench)
 {
@@ -502,6 +519,7 @@ int main(void)
 		check_rows(&bench);
 		check_group(&bench.check, "what is recorded again");
 		check_numbers(&bench);
+		check_together(&bench);
 		check_group(&bench.check, "what segments acknowledge");
 		check_flow(&bench);
 		check_over(&bench);

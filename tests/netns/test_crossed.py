@@ -22,7 +22,7 @@ CROSSED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "crossed.py")
 TEXT = policy(setup=allowlist(A4), run=NO_NETWORK, verifier=PUBLIC)
 CLOSED = 1
 # As PG_LINK_ASKED in abi/link.h, and what struct pg_link_table has behind .asked.
-ASKED, BEHIND = 512, 8192 + 8
+ASKED, BEHIND = 4096, 8192 + 8
 # After so many segments of a connection the guard has a record of it, also where another had the
 # place.
 SEGMENTS = 24

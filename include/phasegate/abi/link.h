@@ -115,8 +115,8 @@ PG_ASSERT_SIZE(struct pg_link_short_places, 256 * 64);
 
 /*
  * Who opened it, of what the kernel answers without a socket of the Environment: SYN-ACKs, the last
- * ACKs and resets, echo replies, ICMP errors. Each Environment has a table of its own with a fixed
- * place for each tuple, so that nobody takes another's room; a newer one takes the place of an
+ * ACKs and resets, echo replies, ICMP errors. Each Environment has a table of its own with fixed
+ * places for each tuple, so that nobody takes another's room; a newer one takes the place of an
  * older one.
  */
 struct pg_link_flow {
@@ -127,7 +127,8 @@ struct pg_link_flow {
 	__u16 reserved;
 	/* The state's generation (low bits) when something last came in, see struct pg_flow. */
 	__u32 generation;
-	__u32 seen; /* CLOCK_BOOTTIME in seconds */
+	/* CLOCK_BOOTTIME: of datagrams in seconds, of streams in units of 1,024 ns. */
+	__u32 seen;
 };
 PG_ASSERT_SIZE(struct pg_link_flow, 32);
 
@@ -152,17 +153,20 @@ struct pg_link_ack {
 };
 PG_ASSERT_SIZE(struct pg_link_ack, 28);
 
-/* Powers of two; the whole with the kernel's own part of a hash element in 16 KiB. */
-#define PG_LINK_STREAMS	  128
+/* Powers of two; the whole with the kernel's own part of a hash element in 32 KiB. */
+#define PG_LINK_STREAMS	  512
 #define PG_LINK_DATAGRAMS 32
 #define PG_LINK_PEERS	  64
 #define PG_LINK_ACKS	  32
 #define PG_LINK_GATEWAYS  4
-#define PG_LINK_ASKED	  512
+#define PG_LINK_ASKED	  4096
 #define PG_LINK_SENT	  8192
 
+/* So many places a stream can have; who was there first makes room. With one, those of connections
+ * that are opened at the same time are taken by others before they are complete. */
+#define PG_LINK_STREAM_WAYS 4
 /* An address has so many places among the peers. */
-#define PG_LINK_PEER_WAYS 4
+#define PG_LINK_PEER_WAYS   4
 
 /*
  * Value of pg_link_tables (key: __u64 env_id), of all links of the Environment. Streams are TCP,
@@ -186,13 +190,13 @@ struct pg_link_table {
 	/* 1 in both places of a tuple: a datagram has gone out that was no reply, or may have. It
 	 * stays: a router on the way lets answers in for as long as the other end likes, and nobody
 	 * here need hear of that. Others that have both places by chance get no replies: 2 in 1,000
-	 * after 100 tuples, 47 after 1,000. */
+	 * after 100 tuples, 47 after 1,000, half after 6,000 (a look-up of a name may be one). */
 	__u8 sent[PG_LINK_SENT];
 	__u32 sent_any; /* not 0: one may have gone out on any tuple */
 	__u32 reserved;
 };
 PG_ASSERT_SIZE(struct pg_link_table,
-	       128 * 32 + 32 * 32 + 64 * 24 + 32 * 28 + 4 * 8 + 8 + 512 + 8192 + 8);
+	       512 * 32 + 32 * 32 + 64 * 24 + 32 * 28 + 4 * 8 + 8 + 4096 + 8192 + 8);
 
 /*
  * pg_link_counts (key: __u64 env_id) has of each Environment with links a struct pg_counters of
