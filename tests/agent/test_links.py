@@ -11,11 +11,13 @@ import sys
 import time
 
 import cgroups
+import dnsmessage
 import frames
 from agentcase import AgentTest
+from dnsserver import DnsServer
 from harness import main
-from lab import D4, Namespace
-from phasegate import NO_NETWORK, PUBLIC, dying_with_us, started
+from lab import A4, D4, Namespace
+from phasegate import NO_NETWORK, PUBLIC, allowlist, dying_with_us, started
 
 
 # Connects, and keeps the connection.
@@ -27,6 +29,15 @@ time.sleep(1000)
 """
 
 HEADLESS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "headless.py")
+
+# argv: a question for an address, in hexadecimal.
+ASK = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+    asking.settimeout(30)
+    asking.sendto(bytes.fromhex(sys.argv[1]), ("203.0.113.53", 53))
+    print(socket.inet_ntoa(asking.recv(4096)[-4:]))
+"""
 
 
 class Links(AgentTest):
@@ -100,6 +111,26 @@ class Links(AgentTest):
                 if pid != process.pid:
                     os.kill(pid, signal.SIGKILL)
             self.assertEqual(self.links(self.attach(cgroup)), [("boxed", "eth7", "on", None)])
+
+    def test_names_by_a_guarded_link(self):
+        """The agent asks from inside; the first question after the start, too."""
+        cgroup, namespace = self.container()
+        self.lab.client.ip(f"link add boxed type veth peer name eth7 netns {namespace.path}",
+                           "addr add 10.7.0.1/24 dev boxed", "link set boxed up")
+        self.addCleanup(subprocess.run, self.lab.client.command("ip", "link", "del", "boxed"))
+        namespace.ip("link set lo up", "link set eth7 up", "addr add 10.7.0.2/24 dev eth7")
+        nameserver = DnsServer(self.lab, ("10.7.0.1",), namespace=self.lab.client)
+        nameserver.host("db", A4, ttl=0)
+        made = self.create({"network_policy": allowlist("db")}, attach=True,
+                           members=[{"cgroup": cgroup}], dns={"own_resolvers": ["10.7.0.1"]})
+        self.assertEqual(self.links(made["name"]), [("boxed", "eth7", "on", None)])
+        nameserver.queries()
+        process = self.start_in(cgroups.path_of(cgroup), *namespace.command(
+            sys.executable, "-c", ASK, dnsmessage.query("db", "A").hex()),
+            stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.communicate(timeout=60)[0], f"{A4}\n")
+        self.assertIn("db", nameserver.names())
+        self.assertEqual(self.daemon.show(made["name"])["counters"]["links"]["denied"], 0)
 
     def test_guards(self):
         self.assertTrue(self.daemon.call("GET", "/v1/capabilities")["guards"]["veth"])

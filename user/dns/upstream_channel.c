@@ -147,9 +147,13 @@ static int on_connect(ares_socket_t fd, const struct sockaddr *addr, ares_sockle
 	int r = 0;
 
 	/* In another namespace the workload may send frames by packet sockets, in the server's name
-	 * too. */
-	if (options->netns_fd >= 0)
-		r = pg_device_bind(fd, options->netns_fd, &options->server.addr);
+	 * too; and what the socket is prepared with may not have been known yet when it was made.
+	 */
+	if (options->netns_fd >= 0) {
+		r = prepare_socket(options, fd, NULL);
+		if (r >= 0)
+			r = pg_device_bind(fd, options->netns_fd, &options->server.addr);
+	}
 	if (r < 0)
 		errno = -r;
 	else
