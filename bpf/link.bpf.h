@@ -208,6 +208,7 @@ static __always_inline bool pg_link_is_within(struct __sk_buff *skb, const struc
 /* Whether the packet is that of a socket of Phasegate's, or on a shared link of somebody else's.
  * What is in no cgroup but the root may be anybody's. */
 static __always_inline bool pg_link_is_others(struct __sk_buff *skb, const struct pg_link *link,
+					      const struct pg_facts *facts,
 					      const struct pg_link_packet *packet)
 {
 	struct bpf_sock *sk = skb->sk;
@@ -219,8 +220,9 @@ static __always_inline bool pg_link_is_others(struct __sk_buff *skb, const struc
 	if (!sk)
 		return false;
 	mark = bpf_sk_storage_get(&pg_marks, sk, NULL, 0);
+	/* They are connected; what rewrites their packets inside sends them elsewhere. */
 	if (mark && mark->kind == PG_MARK_AGENT && mark->owner == link->header.env_id)
-		return true;
+		return pg_is_peer(sk, facts);
 	return link->flags & PG_LINK_SHARED && bpf_skb_ancestor_cgroup_id(skb, 1) &&
 	       !pg_link_is_within(skb, &link->header);
 }
@@ -269,7 +271,7 @@ pg_link_record_datagram(struct __sk_buff *skb, const struct pg_link *link,
 			const struct pg_link_flow *tuple)
 {
 	if (!pg_link_is_recorded(skb, view, facts, packet)) {
-		if (pg_link_is_others(skb, link, packet))
+		if (pg_link_is_others(skb, link, facts, packet))
 			return;
 		pg_link_bar_inbound(view, table);
 	}
@@ -371,7 +373,8 @@ static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_r
 		pg_link_read_facts(skb, link, table, view, &run->facts, &run->packet);
 	barrier();
 	reason = pg_decide(view, &run->facts);
-	if (pg_reason_verdict(reason) != PG_ALLOW && !pg_link_is_others(skb, link, &run->packet))
+	if (pg_reason_verdict(reason) != PG_ALLOW &&
+	    !pg_link_is_others(skb, link, &run->facts, &run->packet))
 		return pg_link_deny(view, &run->facts, reason);
 	pg_link_record(skb, link, view, table, &run->facts, &run->packet);
 	pg_link_confirm(skb, view, run->facts.protocol, reason);

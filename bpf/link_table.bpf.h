@@ -336,30 +336,61 @@ static __always_inline bool pg_link_has_asked(struct pg_link_table *table,
 	return table->asked_any || *pg_link_asked_place(table, remote);
 }
 
-/* The places of the key's tuple. */
-static __always_inline __u8 *pg_link_sent_place(struct pg_link_table *table,
-						const struct pg_link_flow *key, __u32 second)
+/* A bit of the tuple, in the first half, and of its remote address, in the second. */
+static __always_inline __u32 pg_link_sent_tuple(const struct pg_link_flow *key, __u32 number)
 {
 	const __u32 ports = (__u32)key->local_port << 16 | key->remote_port;
-	__u32 index = pg_link_hash(&key->remote, ports ^ second);
 
-	index &= PG_LINK_SENT - 1;
+	return pg_link_hash(&key->remote, ports ^ number) & (PG_LINK_SENT / 2 - 1);
+}
+
+static __always_inline __u32 pg_link_sent_address(const struct pg_link_flow *key, __u32 number)
+{
+	return PG_LINK_SENT / 2 | (pg_link_hash(&key->remote, number) & (PG_LINK_SENT / 2 - 1));
+}
+
+static __always_inline __u32 *pg_link_sent_word(struct pg_link_table *table, __u32 bit)
+{
+	__u32 index = bit / 32;
+
 	barrier_var(index);
-	return &table->sent[index & (PG_LINK_SENT - 1)];
+	return &table->sent[index & (PG_LINK_SENT / 32 - 1)];
+}
+
+static __always_inline bool pg_link_sent_has(struct pg_link_table *table, __u32 bit)
+{
+	return *pg_link_sent_word(table, bit) >> (bit & 31) & 1;
+}
+
+/* No bit that another CPU sets in the same word gets lost. */
+static __always_inline void pg_link_sent_set(struct pg_link_table *table, __u32 bit)
+{
+	__u32 *word = pg_link_sent_word(table, bit);
+	const __u32 mask = 1U << (bit & 31);
+
+	if (*word & mask)
+		return;
+	bpf_spin_lock(&table->lock);
+	*word |= mask;
+	bpf_spin_unlock(&table->lock);
 }
 
 static __always_inline void pg_link_record_sent(struct pg_link_table *table,
 						const struct pg_link_flow *key)
 {
-	*pg_link_sent_place(table, key, 0) = 1;
-	*pg_link_sent_place(table, key, ~0U) = 1;
+	pg_link_sent_set(table, pg_link_sent_tuple(key, 0));
+	pg_link_sent_set(table, pg_link_sent_tuple(key, ~0U));
+	pg_link_sent_set(table, pg_link_sent_address(key, 0));
+	pg_link_sent_set(table, pg_link_sent_address(key, ~0U));
 }
 
 static __always_inline bool pg_link_has_sent(struct pg_link_table *table,
 					     const struct pg_link_flow *key)
 {
-	return table->sent_any ||
-	       (*pg_link_sent_place(table, key, 0) && *pg_link_sent_place(table, key, ~0U));
+	return table->sent_any || (pg_link_sent_has(table, pg_link_sent_tuple(key, 0)) &&
+				   pg_link_sent_has(table, pg_link_sent_tuple(key, ~0U)) &&
+				   pg_link_sent_has(table, pg_link_sent_address(key, 0)) &&
+				   pg_link_sent_has(table, pg_link_sent_address(key, ~0U)));
 }
 
 static __always_inline void pg_link_record_ack(struct pg_link_table *table,

@@ -375,6 +375,24 @@ int pg_link_to(struct __sk_buff *skb)
 	return PG_TC_NEXT;
 }
 
+/*
+ * Run by user space alone (pg_link_bar()), so that nothing which is recorded meanwhile gets lost.
+ * cb: the Environment's id, low half first, and until when datagrams are barred; 0: they are not.
+ */
+SEC("tc")
+int pg_link_bar_in(struct __sk_buff *skb)
+{
+	__u64 env_id = skb->cb[0] | (__u64)skb->cb[1] << 32;
+	struct pg_link_table *table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
+
+	if (!table)
+		return 0;
+	table->asked_any = 1;
+	if (skb->cb[2])
+		table->barred = skb->cb[2];
+	return PG_LINK_BARRED;
+}
+
 /* What comes out of one without a guard. */
 SEC("tc")
 int pg_link_new(struct __sk_buff *skb)

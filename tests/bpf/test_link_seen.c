@@ -361,8 +361,8 @@ static size_t count_sent(struct bench *bench)
 	size_t found = 0;
 
 	read_table(bench, &table);
-	for (size_t i = 0; i < PG_LINK_SENT; i++)
-		found += table.sent[i];
+	for (size_t i = 0; i < PG_LINK_SENT / 32; i++)
+		found += (size_t)__builtin_popcount(table.sent[i]);
 	return found + table.sent_any;
 }
 
@@ -407,7 +407,7 @@ static void check_datagrams_out(struct bench *bench)
 	empty_table(bench, false);
 	switch_to(bench, PG_PHASE_SETUP);
 	come(bench, &to);
-	CHECK(&bench->check, count_sent(bench) == 2, "what goes out is not recorded");
+	CHECK(&bench->check, count_sent(bench) == 4, "what goes out is not recorded");
 	come(bench, &from);
 	switch_to(bench, PG_PHASE_RUN);
 	come(bench, &from);
@@ -427,8 +427,26 @@ static void check_datagrams_out(struct bench *bench)
 	CHECK(&bench->check, !count_sent(bench), "a reply is recorded");
 	switch_to(bench, PG_PHASE_SETUP);
 	come(bench, &out);
-	CHECK(&bench->check, count_sent(bench) == 2 && !count_inbound(bench, 3),
+	CHECK(&bench->check, count_sent(bench) == 4 && !count_inbound(bench, 3),
 	      "what is no reply any more");
+}
+
+/* However many tuples there were: who was sent nothing has asked. */
+static void check_others_addresses(struct bench *bench)
+{
+	const struct frame frame = {.datagram = true, .port = 20000};
+	struct pg_link_table table = {};
+
+	empty_table(bench, false);
+	switch_to(bench, PG_PHASE_RUN);
+	read_table(bench, &table);
+	memset(table.sent, 0xff, sizeof(table.sent) / 2);
+	CHECK(&bench->check,
+	      !bpf_map_update_elem(bench->tables, &bench->header.env_id, &table, BPF_EXIST),
+	      "the table: %s", strerror(errno));
+	CHECK(&bench->check, !count_inbound(bench, 20000), "it was there before");
+	come(bench, &frame);
+	CHECK(&bench->check, count_inbound(bench, 20000) == 1, "whom nothing was sent to");
 }
 
 /* What comes in while no flow may be opened may be an answer, and goes on being one. */
@@ -528,6 +546,7 @@ int main(void)
 		check_group(&bench.check, "segments that go out");
 		check_datagrams_out(&bench);
 		check_barred(&bench);
+		check_others_addresses(&bench);
 		check_group(&bench.check, "datagrams that go out, and that may be answers");
 		check_stations(&bench);
 		check_group(&bench.check, "neighbours and the host");

@@ -76,24 +76,42 @@ int pg_link_put(struct pg_kernel *kernel, unsigned int ifindex, const struct pg_
 	return 0;
 }
 
+/* The table is there, and programs may be writing to it. */
+static int bar_in_place(struct pg_kernel *kernel, uint64_t env_id, uint32_t until,
+			struct pg_error *err)
+{
+	static const char frame[64];
+	struct __sk_buff context = {.cb = {(uint32_t)env_id, (uint32_t)(env_id >> 32), until}};
+	LIBBPF_OPTS(bpf_test_run_opts, run, .data_in = frame, .data_size_in = sizeof(frame),
+		    .ctx_in = &context, .ctx_size_in = sizeof(context), .repeat = 1);
+	int error = pg_link_programs_load(kernel, err);
+
+	if (error)
+		return error;
+	if (bpf_prog_test_run_opts(bpf_program__fd(kernel->links->progs.pg_link_bar_in), &run))
+		return pg_fail_errno(err, -errno, "running the BPF program pg_link_bar_in");
+	return run.retval == PG_LINK_BARRED
+		       ? 0
+		       : pg_fail(err, -ENOENT, "what links remember is not there any more");
+}
+
 int pg_link_bar(struct pg_kernel *kernel, uint64_t env_id, bool datagrams, struct pg_error *err)
 {
+	const uint32_t until =
+		datagrams ? (uint32_t)((pg_boottime_ns() + PG_FLOW_IDLE_NS) / PG_NSEC_PER_SEC) : 0;
 	pg_autofree struct pg_link_table *table = calloc(1, sizeof(*table));
 
 	if (!table)
 		return pg_fail(err, -ENOMEM, "not enough memory for what links remember");
-	/* None yet is one of zeros. */
-	if (bpf_map_lookup_elem(tables_fd(kernel), &env_id, table) && errno != ENOENT)
-		return pg_fail_errno(err, -errno, "reading what links remember");
 	table->asked_any = 1;
-	if (datagrams)
-		table->barred = (uint32_t)((pg_boottime_ns() + PG_FLOW_IDLE_NS) / PG_NSEC_PER_SEC);
-	if (bpf_map_update_elem(tables_fd(kernel), &env_id, table, BPF_ANY))
-		return pg_fail_errno(err, -errno,
-				     "barring what comes in by links of one of at"
-				     " most %d Environments",
-				     PG_ENVIRONMENT_MAX);
-	return 0;
+	table->barred = until;
+	if (!bpf_map_update_elem(tables_fd(kernel), &env_id, table, BPF_NOEXIST))
+		return 0;
+	if (errno == EEXIST)
+		return bar_in_place(kernel, env_id, until, err);
+	return pg_fail_errno(err, -errno,
+			     "barring what comes in by links of one of at most %d Environments",
+			     PG_ENVIRONMENT_MAX);
 }
 
 int pg_link_read(struct pg_kernel *kernel, unsigned int ifindex, struct pg_link *ret_link,

@@ -68,8 +68,8 @@ void pg_link_hop_remove(struct pg_kernel *kernel, uint64_t env_id, const struct 
 
 /*
  * What comes in may be the answer to something that no link has seen: nobody's acknowledgement
- * counts for more, and with datagrams none of theirs does for as long as a flow lives. Before the
- * first link, or at the cost of what links record at that moment.
+ * counts for more, and with datagrams none of theirs does for as long as a flow lives. What links
+ * record at that moment is kept.
  */
 int pg_link_bar(struct pg_kernel *kernel, uint64_t env_id, bool datagrams,
 		struct pg_error *err) PG_MUST_CHECK;

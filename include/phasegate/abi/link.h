@@ -160,7 +160,7 @@ PG_ASSERT_SIZE(struct pg_link_ack, 28);
 #define PG_LINK_ACKS	  32
 #define PG_LINK_GATEWAYS  4
 #define PG_LINK_ASKED	  4096
-#define PG_LINK_SENT	  8192
+#define PG_LINK_SENT	  65536 /* bits */
 
 /* So many places a stream can have; who was there first makes room. With one, those of connections
  * that are opened at the same time are taken by others before they are complete. */
@@ -187,16 +187,20 @@ struct pg_link_table {
 	 * address that has this place; it stays. Octets, since before
 	 * Linux 5.12 a program cannot set a bit in one instruction. */
 	__u8 asked[PG_LINK_ASKED];
-	/* 1 in both places of a tuple: a datagram has gone out that was no reply, or may have. It
-	 * stays: a router on the way lets answers in for as long as the other end likes, and nobody
-	 * here need hear of that. Others that have both places by chance get no replies: 2 in 1,000
-	 * after 100 tuples, 47 after 1,000, half after 6,000 (a look-up of a name may be one). */
-	__u8 sent[PG_LINK_SENT];
-	__u32 sent_any; /* not 0: one may have gone out on any tuple */
-	__u32 reserved;
+	/* Two bits of a tuple in the first half, and two of its remote address in the second, all
+	 * set: a datagram has gone out that was no reply, or may have. It stays: a router on the
+	 * way lets answers in for as long as the other end likes, and nobody here need hear of
+	 * that. Others that have all four by chance get no replies: of somebody to whom nothing was
+	 * sent, after 10,000 tuples to 1,000 addresses, 8 in 10,000. */
+	__u32 sent[PG_LINK_SENT / 32];
+	__u32 sent_any;		   /* not 0: one may have gone out on any tuple */
+	struct bpf_spin_lock lock; /* of who sets bits */
 };
 PG_ASSERT_SIZE(struct pg_link_table,
 	       512 * 32 + 32 * 32 + 64 * 24 + 32 * 28 + 4 * 8 + 8 + 4096 + 8192 + 8);
+
+/* What pg_link_bar_in returns if there is a table. */
+#define PG_LINK_BARRED 1
 
 /*
  * pg_link_counts (key: __u64 env_id) has of each Environment with links a struct pg_counters of
