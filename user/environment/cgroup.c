@@ -210,14 +210,16 @@ static int kill_one_cgroup(void *userdata, int cgroup_fd)
 	return 0;
 }
 
-/* Waits until cgroup.events changes or the time is up. */
-static void wait_for_event(int events_fd, int timeout_ms)
+/* Waits until cgroup.events changes or the time is up, either. */
+static void wait_for_event(int events_fd, int timeout_ms, uint64_t deadline)
 {
+	const uint64_t now = pg_monotonic_ns();
+	const uint64_t left_ms = now < deadline ? (deadline - now) / PG_NSEC_PER_MSEC + 1 : 0;
 	struct pollfd poll_events = {.fd = events_fd, .events = POLLPRI};
 	char drain[256];
 
 	(void)!pread(events_fd, drain, sizeof(drain), 0);
-	poll(&poll_events, 1, timeout_ms);
+	poll(&poll_events, 1, left_ms < (uint64_t)timeout_ms ? (int)left_ms : timeout_ms);
 }
 
 int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed, struct pg_error *err)
@@ -256,7 +258,7 @@ int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed, s
 		 * died. Before Linux 5.14 there is no such file. */
 		if (pg_file_write_at(cgroup_fd, "cgroup.kill", "1", NULL))
 			killing.by_pid = true;
-		wait_for_event(events_fd, wait_ms);
+		wait_for_event(events_fd, wait_ms, deadline);
 	}
 	(void)!pg_file_write_at(cgroup_fd, "cgroup.freeze", "0", NULL);
 	if (ret_killed)
