@@ -66,7 +66,7 @@ static __always_inline bool pg_link_knows_datagram(struct __sk_buff *skb,
 __noinline int pg_link_knows(struct __sk_buff *skb)
 {
 	const struct pg_link_short *link = pg_link_short(skb->ifindex);
-	int protocol;
+	int protocol, header;
 	__u64 word;
 
 	if (!link || skb->vlan_present)
@@ -74,9 +74,10 @@ __noinline int pg_link_knows(struct __sk_buff *skb)
 	protocol = pg_ip_protocol(skb, PG_LINK_NETWORK);
 	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
 		return 0;
-	if (!pg_checksum_is_fit(skb, protocol,
-				skb->protocol == bpf_htons(PG_ETH_P_IPV6) ? sizeof(struct ipv6hdr)
-									  : sizeof(struct iphdr)))
+	header = skb->protocol == bpf_htons(PG_ETH_P_IPV6) ? sizeof(struct ipv6hdr)
+							   : sizeof(struct iphdr);
+	if (!pg_link_is_whole(skb, PG_LINK_NETWORK + header + (protocol == IPPROTO_TCP ? 16 : 8)) ||
+	    !pg_checksum_is_fit(skb, protocol, header))
 		return 0;
 	word = pg_state_word(link->state);
 	if (!(word & PG_STATE_PHASE_MASK) || !pg_link_goes_by_host(skb, link))

@@ -112,10 +112,19 @@ static __always_inline void pg_link_read_fragment(struct __sk_buff *skb, bool eg
 		pg_read_transport(skb, egress, PG_LINK_NETWORK + 20, facts, &link->packet);
 }
 
-/* How much of the packet is judged, at most. */
-static __always_inline __u32 pg_link_headers(struct __sk_buff *skb)
+/* Whether so many octets are in one piece of memory that is the packet's own. Others may be in
+ * pages that a process can write to: of a packet socket's ring, or of a file. */
+static __always_inline bool pg_link_is_whole(struct __sk_buff *skb, __u32 size)
 {
-	return skb->len < PG_LINK_JUDGED_MAX ? skb->len : PG_LINK_JUDGED_MAX;
+	return (const void *)(long)skb->data + size <= (const void *)(long)skb->data_end;
+}
+
+/* Has all that is judged there, so that nobody changes it between two who read it. */
+static __always_inline bool pg_link_make_whole(struct __sk_buff *skb)
+{
+	__u32 size = skb->len < PG_LINK_JUDGED_MAX ? skb->len : PG_LINK_JUDGED_MAX;
+
+	return pg_link_is_whole(skb, size) || !bpf_skb_pull_data(skb, size);
 }
 
 static __always_inline void pg_link_read_stations(struct __sk_buff *skb,

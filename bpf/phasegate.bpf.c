@@ -340,17 +340,15 @@ int pg_setsockopt(struct bpf_sockopt *ctx)
  * taken while pg_link_knows() is asked. */
 __noinline int pg_link_judge_any(struct __sk_buff *skb)
 {
-	const enum pg_link_sender sender = pg_link_sender(skb);
 	struct pg_link_run *run = pg_link_begin();
 	__u32 ifindex = skb->ifindex;
 	const struct pg_link *link;
 	struct pg_view view;
 	__u64 env_id;
 
-	/* Headers may be in pages of a packet socket's ring: nobody changes what is copied. */
-	if (!run || (sender != PG_LINK_SOCKET && bpf_skb_pull_data(skb, pg_link_headers(skb))))
+	if (!run || !pg_link_make_whole(skb))
 		return PG_TC_DROP;
-	pg_link_take(skb, sender, run);
+	pg_link_take(skb, pg_link_sender(skb), run);
 	link = bpf_map_lookup_elem(&pg_links, &ifindex);
 	if (!link)
 		return PG_TC_DROP;
