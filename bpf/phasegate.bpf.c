@@ -15,6 +15,7 @@
 #include "flow.bpf.h"
 #include "hook.bpf.h"
 #include "link.bpf.h"
+#include "link_inner.bpf.h"
 #include "link_known.bpf.h"
 #include "link_new.bpf.h"
 #include "link_see.bpf.h"
@@ -371,6 +372,13 @@ int pg_link_to(struct __sk_buff *skb)
 	if (!pg_link_see_plain(skb))
 		pg_link_see_other(skb);
 	return PG_TC_NEXT;
+}
+
+/* What leaves by the other end of it, inside. */
+SEC("tc")
+int pg_link_inner(struct __sk_buff *skb)
+{
+	return pg_skips_guard(skb) ? PG_TC_DROP : PG_TC_NEXT;
 }
 
 /*

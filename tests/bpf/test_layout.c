@@ -193,7 +193,9 @@ static void check_programs(struct check *check, const struct bpf_object *object)
 {
 	static const char *const hooks[] = {
 #define PG_X(symbol, program, ...) #program,
-		PG_HOOKS(PG_X) PG_LINK_HOOKS(PG_X) "pg_link_new", "pg_link_bar_in",
+		PG_HOOKS(PG_X) PG_LINK_HOOKS(PG_X) "pg_link_new",
+		"pg_link_bar_in",
+		"pg_link_inner",
 #undef PG_X
 	};
 	const size_t count = sizeof(hooks) / sizeof(hooks[0]);

@@ -17,7 +17,7 @@ from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
 from recorder import PORT, RST
 
 BEHIND = os.path.join(os.path.dirname(os.path.abspath(__file__)), "behind.py")
-NUMBER, OTHER = 0xcafe, PORT + 1
+NUMBER, OTHER, FRAMES = 0xcafe, PORT + 1, 60
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
 
 
@@ -58,6 +58,21 @@ class Behind(LinkTest):
         for phase in ("run", "verifier"):
             self.keeper_("switch", phase)
             self.assertEqual(resets(), set(), phase)
+
+    def skip(self, box):
+        """How many frames arrive that are sent so that the guard is not asked."""
+        mark = token("skipped")
+        self.capture.drain()
+        redirected = int(box.enter(PYTHON, BEHIND, "skipped", box.address4, D4,
+                                   self.mac_of(box.gateway), mark))
+        self.assertGreater(redirected, 0)
+        return len({p.payload for p in self.fence()
+                    if p.port == PORT and mark.encode() in p.payload})
+
+    def test_skipped(self):
+        self.assertEqual(self.skip(self.container("free", 2)), FRAMES, "without an Environment")
+        self.keeper_("switch", "verifier")
+        self.assertEqual(self.skip(self.box), 0)
 
     def test_told(self):
         """Who is cut off by a switch hears of it while the phase before is in force."""

@@ -405,6 +405,9 @@ static void test_errors(struct world *world)
 	CHECK(strstr(err.text, "network namespace") && current_netns() == here);
 	close(query.netns_fd);
 	query.netns_fd = -1;
+	query.until = 1;
+	CHECK(pg_sockets_close(&query, &pass.closed, &err) == -ETIMEDOUT && !pass.closed);
+	query.until = 0;
 	child = fork();
 	CHECK(child >= 0);
 	if (child == 0) {

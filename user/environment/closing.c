@@ -21,7 +21,6 @@ struct closing {
 	const struct pg_environment *environment;
 	const struct pg_members *members;
 	struct pg_connections *connections; /* NULL: nobody wants to know */
-	uint64_t until;			    /* pg_monotonic_ns(): then nothing more is closed */
 };
 
 static bool is_inbound_flow(const struct pg_environment *environment,
@@ -106,20 +105,20 @@ static bool is_forbidden(const struct closing *closing, const struct pg_socket *
 static bool judge(void *userdata, const struct pg_socket *socket)
 {
 	const struct closing *closing = userdata;
-	const bool forbidden = is_forbidden(closing, socket) && pg_monotonic_ns() < closing->until;
+	const bool forbidden = is_forbidden(closing, socket);
 
 	if (closing->connections)
 		pg_connections_note(closing->connections, socket, forbidden);
 	return forbidden;
 }
 
-/* deadline: for the next namespace; until: for the next connection. */
+/* deadline: for the next namespace; until: see struct pg_members. */
 static int run_pass(const struct pg_environment *environment, struct pg_connections *connections,
 		    uint64_t deadline, uint64_t until, size_t *ret_closed, struct pg_error *err)
 {
 	pg_automembers struct pg_members members = {};
-	struct closing closing = {environment, &members, connections, until};
-	int error = pg_places_collect(environment, &members);
+	struct closing closing = {environment, &members, connections};
+	int error = pg_places_collect(environment, until, &members);
 
 	if (error)
 		return pg_fail_errno(err, error, "listing the processes of %s",
@@ -151,8 +150,8 @@ static int close_all(struct pg_environment *environment, struct pg_connections *
 	while (closing.passes < PASSES_MAX) {
 		size_t closed = 0;
 		struct pg_error late = {};
-		int error = run_pass(environment, connections, start + PG_MEMBERS_CLOSE_NS,
-				     UINT64_MAX, &closed, &late);
+		int error = run_pass(environment, connections, start + PG_MEMBERS_CLOSE_NS, 0,
+				     &closed, &late);
 
 		if (error == -ETIMEDOUT) {
 			closing.closed += closed;

@@ -67,7 +67,7 @@ static int collect_remotes(void *userdata, pg_learned_use use, void *context, st
 	pg_automembers struct pg_members members = {};
 	struct collecting collecting = {.use = use, .context = context};
 	size_t closed;
-	int error = pg_places_collect(environment, &members);
+	int error = pg_places_collect(environment, 0, &members);
 
 	if (error)
 		return pg_fail_errno(err, error, "listing the processes of %s",

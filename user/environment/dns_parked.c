@@ -75,7 +75,7 @@ void pg_dns_serve(struct pg_dns *dns)
 		return;
 	}
 	dns->unserved = false;
-	if (!pg_places_collect(dns->environment, &members))
+	if (!pg_places_collect(dns->environment, 0, &members))
 		pg_sites_open_missing(dns, &members);
 	for (size_t i = 0; i < dns->parked_count; i++) {
 		const struct pg_parked *parked = &dns->parked[i];

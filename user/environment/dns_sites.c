@@ -397,6 +397,6 @@ void pg_sites_tend(struct pg_dns *dns)
 	site = LIST_FIRST(&dns->sites);
 	if (!site || (site->home && !LIST_NEXT(site, link)))
 		return;
-	if (!pg_places_collect(dns->environment, &members))
+	if (!pg_places_collect(dns->environment, 0, &members))
 		close_unused(dns, &members);
 }

@@ -314,8 +314,9 @@ bool pg_place_is_gone(const struct pg_place *place);
 /* Attaches to the cgroup that is at the path now; everything is denied to it. */
 int pg_place_reopen(struct pg_environment *environment, size_t index,
 		    struct pg_error *err) PG_MUST_CHECK;
-/* All members' processes and namespaces; one that is gone has none. */
-int pg_places_collect(const struct pg_environment *environment,
+/* All members' processes and namespaces; one that is gone has none. until: see struct pg_members.
+ */
+int pg_places_collect(const struct pg_environment *environment, uint64_t until,
 		      struct pg_members *ret_members) PG_MUST_CHECK;
 
 /* place_watch.c: before the first Environment; without it they are watched in another way. */

@@ -107,6 +107,7 @@ int pg_veth_take_off(struct pg_veth *veth, struct pg_error *err)
 		return pg_error_prefix(err, "taking the guard off the interface %s", veth->name);
 	pg_step(PG_STEP_LINK_DETACHED);
 	pg_link_forget(environment->host->kernel, veth->ifindex);
+	pg_veth_open_inner(environment->host->links, veth);
 	veth->owner = NULL;
 	veth->shared = false;
 	return 0;
@@ -178,9 +179,11 @@ int pg_veth_guard(struct pg_home *home, struct pg_veth *veth, const struct pg_wh
 {
 	int error;
 
-	if (veth->owner)
-		return veth->owner == home->environment ? adjust(veth, who, err) : 0;
-	error = try_to_guard(home, veth, who, err);
+	if (veth->owner && veth->owner != home->environment)
+		return 0;
+	error = veth->owner ? adjust(veth, who, err) : try_to_guard(home, veth, who, err);
+	if (!error && veth->owner == home->environment)
+		error = pg_veth_close_inner(home, veth, who, err);
 	veth->failed = error;
 	return error;
 }

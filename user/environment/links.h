@@ -11,6 +11,7 @@
  *   links_home.c    the ways out of a home, those that no guard can be on too
  *   links_who.c     who lives in a home
  *   links_hops.c    whom it may ask its neighbours for
+ *   links_inner.c    their other ends
  *   links_new.c      what those have that no guard is on
  *   links_end.c     how a guard ends, or goes to the next owner
  *   links_record.c  the file "links" of a record: what a killed process leaves
@@ -39,6 +40,7 @@ struct pg_veth {
 	bool told;		  /* so it was said; not again until it has one */
 	bool held;		  /* links_new.c */
 	bool fresh;		  /* its guard has not seen yet where its neighbours are */
+	bool inner;		  /* links_inner.c: its other end has what it needs */
 	/* Whose guard is on it; NULL: nobody's. */
 	struct pg_environment *owner;
 	size_t member;	/* whose header it has */
@@ -119,6 +121,11 @@ int pg_veth_write(const struct pg_veth *veth, struct pg_error *err) PG_MUST_CHEC
 struct pg_home *pg_home_of(const struct pg_host *host, int nsid, const struct pg_environment *but);
 /* Looks again at who lives where, not later than that. */
 int pg_links_again(struct pg_host *host, uint64_t after_ns, struct pg_error *err) PG_MUST_CHECK;
+
+/* links_inner.c: nothing comes past the guard; before that is there, and after it has gone. */
+int pg_veth_close_inner(const struct pg_home *home, struct pg_veth *veth, const struct pg_who *who,
+			struct pg_error *err) PG_MUST_CHECK;
+void pg_veth_open_inner(const struct pg_link_watch *watch, struct pg_veth *veth);
 
 /* links_new.c: what it has without a guard: on before that goes, off when that is there. */
 void pg_veth_hold(struct pg_link_watch *watch, struct pg_veth *veth);

@@ -86,6 +86,8 @@ static int visit_cgroup(void *userdata, int cgroup_fd)
 	for (size_t i = 0; i < count && !error; i++) {
 		char path[64];
 
+		if (members->until && pg_monotonic_ns() > members->until)
+			return -ETIMEDOUT;
 		snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)tids[i]);
 		error = add_namespace(members, path);
 	}
@@ -137,6 +139,7 @@ int pg_members_close_sockets(const struct pg_members *members, int mark_map_fd,
 			.member = is_member,
 			.judge = pass_on,
 			.userdata = &judging,
+			.until = members->until,
 		};
 		size_t here = 0;
 		int error = pg_sockets_close(&query, &here, err);

@@ -25,6 +25,9 @@ struct pg_members {
 	struct pg_member_of *cgroups;
 	size_t cgroup_count, cgroup_room;
 	size_t collecting; /* the member whose turn it is */
+	/* pg_monotonic_ns(): then it is given up with -ETIMEDOUT, here and in each namespace; 0: it
+	 * takes as long as it takes. A workload may have any number of threads and sockets. */
+	uint64_t until;
 	/* The network namespaces that a thread of them is in. */
 	struct pg_member_namespace *namespaces;
 	size_t namespace_count, namespace_room;

@@ -445,11 +445,12 @@ void pg_places_close(struct pg_environment *environment)
 		pg_close_fd(&environment->places[i].fd);
 }
 
-int pg_places_collect(const struct pg_environment *environment, struct pg_members *ret_members)
+int pg_places_collect(const struct pg_environment *environment, uint64_t until,
+		      struct pg_members *ret_members)
 {
 	int error = 0;
 
-	*ret_members = (struct pg_members){};
+	*ret_members = (struct pg_members){.until = until};
 	for (size_t i = 0; i < pg_place_count(environment) && !error; i++)
 		if (environment->places[i].fd >= 0)
 			error = pg_members_add(ret_members, i, environment->places[i].fd);

@@ -57,6 +57,14 @@ int pg_link_new_attach(struct pg_kernel *kernel, unsigned int ifindex,
 		       struct pg_error *err) PG_MUST_CHECK;
 /* Whether there was one. The queue stays. */
 bool pg_link_new_detach(const struct pg_kernel *kernel, unsigned int ifindex);
+/*
+ * The other end, in the namespace: drops what the kernel would not show the guard
+ * (bpf/link_inner.bpf.h). Once it is there, it stays as it is. -EOPNOTSUPP, without a text: the
+ * kernel has no tcx (Linux 6.6).
+ */
+int pg_link_inner_attach(struct pg_kernel *kernel, int netns_fd, unsigned int ifindex,
+			 struct pg_error *err) PG_MUST_CHECK;
+void pg_link_inner_detach(int netns_fd, unsigned int ifindex);
 /* Takes the clsact queue off if no filter is left on it. */
 int pg_link_queue_remove(unsigned int ifindex, struct pg_error *err) PG_MUST_CHECK;
 

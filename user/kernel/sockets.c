@@ -58,8 +58,9 @@ static size_t judge_all(const struct pg_sockets_query *query, struct pg_diag_lis
 #define DESTROY_ROUNDS 8
 
 /* One round over what is pending. *ret_missed counts those that were not found. */
-static int destroy_round(struct pg_diag *diag, struct pg_diag_list *list, size_t *closed,
-			 size_t *ret_missed, struct pg_error *err)
+static int destroy_round(struct pg_diag *diag, const struct pg_sockets_query *query,
+			 struct pg_diag_list *list, size_t *closed, size_t *ret_missed,
+			 struct pg_error *err)
 {
 	*ret_missed = 0;
 	for (size_t i = 0; i < list->own_count; i++) {
@@ -68,6 +69,8 @@ static int destroy_round(struct pg_diag *diag, struct pg_diag_list *list, size_t
 
 		if (!own->pending)
 			continue;
+		if (pg_sockets_is_over(query))
+			return pg_fail(err, -ETIMEDOUT, "there was no time for all sockets");
 		r = pg_diag_destroy(diag, own->family, own->socket.protocol, &own->id, err);
 		if (r == -ENOENT) {
 			++*ret_missed;
@@ -93,15 +96,16 @@ static int destroy_round(struct pg_diag *diag, struct pg_diag_list *list, size_t
  * the others appear when it is gone. A round without progress ends it; what is left then is gone,
  * or hidden behind a socket that is not ours to destroy.
  */
-static int destroy_all(struct pg_diag *diag, struct pg_diag_list *list, size_t pending,
-		       size_t *closed, struct pg_error *err)
+static int destroy_all(struct pg_diag *diag, const struct pg_sockets_query *query,
+		       struct pg_diag_list *list, size_t pending, size_t *closed,
+		       struct pg_error *err)
 {
 	size_t missed = pending;
 	int r = 0;
 
 	for (int round = 0; round < DESTROY_ROUNDS && missed > 0; round++) {
 		pending = missed;
-		r = destroy_round(diag, list, closed, &missed, err);
+		r = destroy_round(diag, query, list, closed, &missed, err);
 		if (r < 0 || missed == pending)
 			break;
 	}
@@ -120,7 +124,7 @@ static int close_listed(struct pg_diag *diag, const struct pg_sockets_query *que
 		return 0;
 	if (tcp > 0)
 		pg_diag_mptcp_begin(diag, query, &mptcp);
-	r = destroy_all(diag, list, pending, closed, err);
+	r = destroy_all(diag, query, list, pending, closed, err);
 	restored = pg_diag_mptcp_end(diag, query, &mptcp, tcp, r < 0 ? NULL : err);
 	return r < 0 ? r : restored;
 }
@@ -132,6 +136,7 @@ int pg_sockets_close(const struct pg_sockets_query *query, size_t *ret_closed, s
 	size_t closed = 0;
 	int r;
 
+	*ret_closed = 0;
 	r = pg_diag_open(&diag, query->netns_fd, err);
 	if (r < 0)
 		return r;
@@ -143,9 +148,7 @@ int pg_sockets_close(const struct pg_sockets_query *query, size_t *ret_closed, s
 		if (r < 0)
 			return r;
 		r = close_listed(&diag, query, &list, &closed, err);
-		if (r < 0)
-			return r;
 	}
 	*ret_closed = closed;
-	return 0;
+	return r < 0 ? r : 0;
 }

@@ -42,14 +42,15 @@ struct pg_sockets_query {
 	pg_cgroup_member member;
 	pg_socket_judge judge;
 	void *userdata;
+	uint64_t until; /* pg_monotonic_ns(): then it is given up with -ETIMEDOUT; 0: it is not */
 };
 
 /*
  * One pass over the namespace: every connected or connecting TCP socket (SYN_SENT to CLOSING,
  * TIME_WAIT and request sockets excepted) and every connected UDP socket of a member cgroup, v4
  * and v6, is shown to judge, and destroyed if it says so. The calling thread ends in the namespace
- * in which it began. *ret_closed counts those destroyed; a socket that went away by itself
- * meanwhile is not an error.
+ * in which it began. *ret_closed counts those destroyed, also on failure; a socket that went away
+ * by itself meanwhile is not an error.
  */
 int pg_sockets_close(const struct pg_sockets_query *query, size_t *ret_closed,
 		     struct pg_error *err) PG_MUST_CHECK;

@@ -145,6 +145,8 @@ static int add_socket(const struct nlmsghdr *message, void *userdata)
 	struct pg_diag_peer peer = {.protocol = (uint8_t)dump->protocol};
 	int r;
 
+	if (pg_sockets_is_over(dump->query))
+		return -ETIMEDOUT;
 	if (mnl_nlmsg_get_payload_len(message) < sizeof(*info))
 		return 0;
 	attrs = read_attributes(message);

@@ -10,7 +10,13 @@
 
 #include <libmnl/libmnl.h>
 
+#include "base/clock.h"
 #include "kernel/sockets.h"
+
+static inline bool pg_sockets_is_over(const struct pg_sockets_query *query)
+{
+	return query->until && pg_monotonic_ns() > query->until;
+}
 
 /* A socket as a possible peer of another: the little of it that is kept for every socket. */
 struct pg_diag_peer {

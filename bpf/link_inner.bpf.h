@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * At the end of a guarded veth that is in the Environment (tcx, Linux 6.6): drops what would come
+ * past the guard. An IFB device tells the kernel to classify a packet no more, and the kernel keeps
+ * to that at the next place where it would, which may be the guard's (kernel: drivers/net/ifb.c,
+ * __netif_receive_skb_core()).
+ */
+#pragma once
+
+#include <vmlinux.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "checksum.bpf.h"
+#include "facts.h"
+
+struct sk_buff___inner {
+	__u8 tc_skip_classify : 1;
+} PG_KERNEL_TYPE;
+
+static __always_inline bool pg_skips_guard(struct __sk_buff *skb)
+{
+	const struct sk_buff___inner *buffer = (const void *)skb;
+
+	/* Without it the kernel has no tc either. */
+	if (!bpf_core_field_exists(buffer->tc_skip_classify))
+		return false;
+	if (!bpf_core_type_exists(struct bpf_iter_num))
+		return BPF_CORE_READ_BITFIELD_PROBED(buffer, tc_skip_classify);
+	buffer = bpf_cast_to_kern_ctx(skb);
+	return BPF_CORE_READ_BITFIELD(buffer, tc_skip_classify);
+}

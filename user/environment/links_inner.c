@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The other end of a guarded veth, in the home: what lets nothing come past the guard. */
+#include "links.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "kernel/link.h"
+
+int pg_veth_close_inner(const struct pg_home *home, struct pg_veth *veth, const struct pg_who *who,
+			struct pg_error *err)
+{
+	pg_autoclose int fd = -1;
+	int error;
+
+	/* While nobody is there nobody sends; who comes is looked at. */
+	if (veth->inner || !who->pid)
+		return 0;
+	fd = pg_home_open(home, who->pid);
+	if (fd < 0)
+		return 0;
+	error = pg_link_inner_attach(home->environment->host->kernel, fd, veth->peer, err);
+	if (error == -ENODEV)
+		return 0; /* it has gone elsewhere meanwhile, and is told of again */
+	veth->inner = !error || error == -EOPNOTSUPP;
+	return veth->inner ? 0 : error;
+}
+
+void pg_veth_open_inner(const struct pg_link_watch *watch, struct pg_veth *veth)
+{
+	if (!veth->inner)
+		return;
+	veth->inner = false;
+	/* Where nobody is known to be it goes with the namespace. */
+	for (size_t i = 0; i < watch->process_count; i++) {
+		pg_autoclose int fd = -1;
+		struct stat status;
+		char path[64];
+
+		if (watch->processes[i].inode != veth->inode)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)watch->processes[i].pid);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || fstat(fd, &status) || status.st_ino != veth->inode)
+			continue;
+		pg_link_inner_detach(fd, veth->peer);
+		return;
+	}
+}
