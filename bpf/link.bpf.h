@@ -34,6 +34,22 @@ static __always_inline bool pg_link_may_ask_for(const struct pg_link *link,
 	       (table && pg_link_peer_station(table, target));
 }
 
+/*
+ * Whether neighbour discovery that goes there stays on the link: a router forwards it as it does
+ * all else, and whoever has sent something may be far away.
+ */
+static __always_inline bool pg_link_is_on_link(const struct pg_link *link,
+					       struct pg_link_table *table,
+					       const struct pg_addr *addr)
+{
+	struct pg_own_key key = {.env_id = link->header.env_id, .addr = *addr};
+
+	return (addr->word[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
+	       pg_addr_is_multicast(addr) || bpf_map_lookup_elem(&pg_own, &key) ||
+	       bpf_map_lookup_elem(&pg_link_hops, &key) ||
+	       (table && pg_link_peer_find(table, addr) & PG_LINK_PEER_NEIGHBOUR);
+}
+
 /* What a frame to more than one station is for. */
 static __always_inline bool pg_link_check_group(const struct pg_addr *destination,
 						const struct pg_link_packet *packet, bool nd)
@@ -143,7 +159,8 @@ static __always_inline bool pg_link_read_nd(struct __sk_buff *skb, const struct 
 	if (packet->packet.icmp_type == PG_ICMPV6_ADVERT)
 		known = pg_link_may_ask_for(link, table, packet, &destination);
 	if (!packet->is_public &&
-	    !pg_is_nd_destination(&link->header, &packet->packet, &destination, &target, known))
+	    (!pg_is_nd_destination(&link->header, &packet->packet, &destination, &target, known) ||
+	     !pg_link_is_on_link(link, table, &destination)))
 		return false;
 	facts->bits |= PG_FACT_KERNEL_ND;
 	if (packet->packet.icmp_type == PG_ICMPV6_SOLICIT ||

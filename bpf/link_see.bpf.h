@@ -26,6 +26,21 @@ static __always_inline bool pg_link_is_somebody(const struct pg_addr *addr)
 	return !pg_addr_is_multicast(addr) && !pg_addr_is_unspecified(addr);
 }
 
+/* Whether it is neighbour discovery that no router has forwarded (RFC 4861 section 3.1), so that
+ * who has sent it is on the link: PG_LINK_PEER_NEIGHBOUR or 0. */
+static __always_inline __u64 pg_link_seen_as(struct __sk_buff *skb, const struct pg_facts *facts,
+					     const struct pg_link_packet *packet)
+{
+	const __u8 type = packet->packet.icmp_type;
+	__u8 hops = 0;
+
+	if (!(facts->bits & PG_FACT_IPV6) || facts->protocol != PG_IPPROTO_ICMPV6 ||
+	    (type != PG_ICMPV6_SOLICIT && type != PG_ICMPV6_ADVERT))
+		return 0;
+	bpf_skb_load_bytes(skb, PG_LINK_NETWORK + 7, &hops, sizeof(hops));
+	return hops == PG_HOPS_ND ? PG_LINK_PEER_NEIGHBOUR : 0;
+}
+
 /* Most of what goes in: a plain segment of TCP that opens nothing. */
 static __always_inline void pg_link_see_segment(const struct pg_link_short *link, __u64 word,
 						struct pg_link_table *table,
@@ -37,7 +52,7 @@ static __always_inline void pg_link_see_segment(const struct pg_link_short *link
 
 	if (!pg_link_is_somebody(&seen->remote))
 		return;
-	pg_link_record_peer(table, link->env_id, &seen->remote, seen->from);
+	pg_link_record_peer(table, link->env_id, &seen->remote, seen->from, 0);
 	/* What it acknowledges would count for nothing, as it always will. */
 	if (pg_link_has_asked(table, &seen->remote)) {
 		seen->ports = 0;
@@ -77,7 +92,8 @@ static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_v
 		facts->remote = facts->local;
 	if (!pg_link_is_somebody(&facts->remote))
 		return;
-	pg_link_record_peer(table, view->header->env_id, &facts->remote, packet->from);
+	pg_link_record_peer(table, view->header->env_id, &facts->remote, packet->from,
+			    pg_link_seen_as(skb, facts, packet));
 	if (packet->arp)
 		return;
 	pg_link_key_fill(&key, view, facts);

@@ -203,9 +203,9 @@ static __always_inline struct pg_link_peer *pg_link_peer_place(struct pg_link_ta
 
 #define PG_LINK_PEER_KNOWN (1ULL << 63)
 
-/* The station that the address was seen at, with PG_LINK_PEER_KNOWN; 0: it was not. */
-static __always_inline __u64 pg_link_peer_station(struct pg_link_table *table,
-						  const struct pg_addr *addr)
+/* The place's station and flags, with PG_LINK_PEER_KNOWN; 0: the address was not seen. */
+static __always_inline __u64 pg_link_peer_find(struct pg_link_table *table,
+					       const struct pg_addr *addr)
 {
 	const __u32 hash = pg_link_hash(addr, 0);
 	__u64 station = 0;
@@ -220,6 +220,13 @@ static __always_inline __u64 pg_link_peer_station(struct pg_link_table *table,
 	return station;
 }
 
+/* The station that the address was seen at, with PG_LINK_PEER_KNOWN; 0: it was not. */
+static __always_inline __u64 pg_link_peer_station(struct pg_link_table *table,
+						  const struct pg_addr *addr)
+{
+	return pg_link_peer_find(table, addr) & ~PG_LINK_PEER_NEIGHBOUR;
+}
+
 static __always_inline pg_station *pg_link_gateway_place(struct pg_link_table *table,
 							 const struct pg_addr *addr)
 {
@@ -229,16 +236,21 @@ static __always_inline pg_station *pg_link_gateway_place(struct pg_link_table *t
 	return &table->gateways[index & (PG_LINK_GATEWAYS - 1)];
 }
 
+/* neighbour: PG_LINK_PEER_NEIGHBOUR if it has just shown to be one, or 0. */
 static __always_inline void pg_link_record_peer(struct pg_link_table *table, __u64 env_id,
-						const struct pg_addr *addr, pg_station station)
+						const struct pg_addr *addr, pg_station station,
+						__u64 neighbour)
 {
 	struct pg_own_key key = {.env_id = env_id, .addr = *addr};
+	const __u64 difference = pg_link_peer_find(table, addr) ^ station;
 	const __u32 hash = pg_link_hash(addr, 0);
 	struct pg_link_peer *place;
 	const __u8 *hop;
 	__u32 way;
 
-	if (pg_link_peer_station(table, addr) == (station | PG_LINK_PEER_KNOWN))
+	/* Nothing new; it stays a neighbour. */
+	if (difference == (PG_LINK_PEER_KNOWN | PG_LINK_PEER_NEIGHBOUR) ||
+	    (difference | neighbour) == PG_LINK_PEER_KNOWN)
 		return;
 	/* Where the host is, is known; a neighbour may say that it is there. */
 	hop = bpf_map_lookup_elem(&pg_link_hops, &key);
@@ -253,7 +265,7 @@ static __always_inline void pg_link_record_peer(struct pg_link_table *table, __u
 	}
 	place = pg_link_peer_place(table, hash, way);
 	place->addr = *addr;
-	place->station = station;
+	place->station = station | neighbour;
 	if (hop)
 		*pg_link_gateway_place(table, addr) = station;
 }

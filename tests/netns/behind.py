@@ -3,6 +3,8 @@
 
     reset OWN PEER GATEWAY NUMBER    a socket with the peer, which is here for a while, resets its
                                      connection on lo; below the hooks it becomes the veth's
+    asked OWN TARGET GATEWAY MARK    a question of the kernel's whether a neighbour, which is far away,
+                                     is still there; with six octets
     routed OWN TARGET HEXTET MARK    a frame whose checksum is still to be written: over the third
                                      part of its IPv6 destination; it is forwarded
     bridged OWN TARGET GATEWAY ROUTER PORT MARK
@@ -16,6 +18,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 from frames import checksum
 
@@ -100,6 +103,28 @@ def link():
     made.setsockopt(socket.SOL_PACKET if hasattr(socket, "SOL_PACKET") else 263, PACKET_VNET_HDR, 1)
     made.bind(("vb", 0))
     return made
+
+
+def asked(own, target, gateway, mark):
+    """The kernel asks a neighbour whether it is still there; with six octets."""
+    nft(f"""table netdev behind
+delete table netdev behind
+table netdev behind {{
+    chain out {{
+        type filter hook egress device "eth0" priority 0
+        ip6 daddr {target} icmpv6 type nd-neighbor-solicit ip6 saddr set {own} \
+@th,192,64 set 0x0e01{mark.encode().hex()} counter
+    }}
+}}
+""")
+    ip(f"route replace {target}/128 dev eth0")
+    ip(f"neigh replace {target} lladdr {gateway} dev eth0 nud probe")
+    sent = ("nft", "list", "table", "netdev", "behind")
+    while "counter packets 0 " in subprocess.run(sent, check=True, text=True,
+                                                 stdout=subprocess.PIPE).stdout:
+        time.sleep(0.01)
+    ip(f"neigh del {target} dev eth0")
+    ip(f"route del {target}/128 dev eth0")
 
 
 def padded(mark):

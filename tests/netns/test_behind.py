@@ -95,6 +95,18 @@ class Behind(LinkTest):
             self.keeper_("switch", phase)
             self.assertEqual(targets(), set(), phase)
 
+    def test_far_neighbour(self):
+        """Who has sent something is no neighbour: a router forwards what is sent there."""
+        def probes():
+            return [p for p in self.came("asked", self.box.address6, D6, self.mac_of("b1"), "SECRET")
+                    if p.destination == D6 and b"SECRET" in p.payload]
+
+        self.assertEqual(self.box.inside("open_stream", D6, D6)["errno"], "")
+        self.assertTrue(probes(), "in public")
+        for phase in ("run", "verifier"):
+            self.keeper_("switch", phase)
+            self.assertEqual(probes(), [], phase)
+
     def ports(self):
         mark = token("bridged")
         came = self.came("bridged", self.box.address4, A4, self.mac_of("b1"), self.box.host4,

@@ -132,10 +132,13 @@ struct pg_link_flow {
 };
 PG_ASSERT_SIZE(struct pg_link_flow, 32);
 
+/* In the upper octets of a station: by neighbour discovery that no router has forwarded. */
+#define PG_LINK_PEER_NEIGHBOUR (1ULL << 62)
+
 /* Somebody who has sent something to the Environment, and the station of the frame. */
 struct pg_link_peer {
 	struct pg_addr addr; /* zero: the place is empty */
-	pg_station station;
+	pg_station station;  /* and PG_LINK_PEER_NEIGHBOUR */
 };
 PG_ASSERT_SIZE(struct pg_link_peer, 24);
 
