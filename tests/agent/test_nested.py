@@ -2,17 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process of an Environment that makes namespaces of its own, in which it is root."""
 
+import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 
+import cgroups
 from agentcase import AgentTest
 from daemon import directory_of
 from harness import main
-from lab import A4, D4
+from lab import A4, D4, Namespace
 from phasegate import PUBLIC, allowlist
 
 SERVER, CLIENT = "198.51.100.53", "198.51.100.54"
+
+STALLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stalled.py")
 
 # In a second namespace, joined to the first, a nameserver with an answer of its own.
 FORGER = textwrap.dedent("""
@@ -76,6 +81,21 @@ class Nested(AgentTest):
     def test_namespace_of_the_hosts_root(self):
         """As of a container: whoever has the address decides."""
         self.assertEqual(self.forge("--net"), ["True"])
+
+    def test_root_directory_that_does_not_answer(self):
+        """Whoever waited for it would serve nobody any more."""
+        if not os.path.exists("/dev/fuse"):
+            self.skipTest("no FUSE here")
+        cgroup = self.make_cgroup(self.name("stalled"))
+        directory = self.enterContext(tempfile.TemporaryDirectory())
+        namespace = Namespace()
+        self.addCleanup(namespace.close)
+        self.start_in(cgroups.path_of(cgroup), *namespace.command("sleep", "1000"))
+        process = self.start_in(cgroups.path_of(cgroup), sys.executable, "-I", STALLED, directory,
+                                stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        made = self.create({"network_policy": PUBLIC}, members=[{"cgroup": cgroup}], attach=True)
+        self.assertEqual(self.daemon.show(made["name"])["phase"], "setup")
 
 
 if __name__ == "__main__":

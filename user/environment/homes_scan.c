@@ -26,7 +26,7 @@ struct look {
 	struct pg_scan *scan;
 	size_t member;
 	ino_t own_user;
-	struct stat own_root;
+	struct statx own_root;
 	pid_t own_pid; /* 0: our children are the workload */
 	char *status;
 };
@@ -90,14 +90,25 @@ static int add(struct pg_scan *scan, pid_t pid, struct pg_scanned **ret_scanned)
 	return 0;
 }
 
-static bool has_own_root(const struct look *look, pid_t pid)
+/* As it is cached: a file system that the workload has made, and that may not answer, is not asked.
+ */
+static bool read_root(const char *process, struct statx *ret_root)
 {
-	struct stat status;
 	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/root/", (int)pid);
-	return stat(path, &status) || status.st_dev != look->own_root.st_dev ||
-	       status.st_ino != look->own_root.st_ino;
+	snprintf(path, sizeof(path), "/proc/%s/root", process);
+	return !statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, ret_root);
+}
+
+static bool has_own_root(const struct look *look, pid_t pid)
+{
+	struct statx root;
+	char process[16];
+
+	snprintf(process, sizeof(process), "%d", (int)pid);
+	return !read_root(process, &root) || root.stx_dev_major != look->own_root.stx_dev_major ||
+	       root.stx_dev_minor != look->own_root.stx_dev_minor ||
+	       root.stx_ino != look->own_root.stx_ino;
 }
 
 /* Whether the process has, and not one thread of it alone; in doubt it has. */
@@ -191,7 +202,7 @@ int pg_scan_make(const struct pg_environment *environment, struct pg_scan *ret_s
 	*ret_scan = (struct pg_scan){};
 	if (!status)
 		return pg_fail(err, -ENOMEM, "not enough memory to look for processes");
-	if (!look.own_user || stat("/proc/self/root/", &look.own_root))
+	if (!look.own_user || !read_root("self", &look.own_root))
 		return pg_fail_errno(err, -errno, "looking at /proc/self");
 	for (size_t i = 0; i < pg_place_count(environment) && !error; i++) {
 		look.member = i;
