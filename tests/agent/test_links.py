@@ -28,6 +28,17 @@ stream.send(b"x")
 time.sleep(1000)
 """
 
+# Leaves its namespace, and keeps it by a packet socket that no process has open.
+HIDE = """
+import ctypes, socket, time
+held, other = socket.socketpair()
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as packets:
+    socket.send_fds(other, [b"x"], [packets.fileno()])
+if ctypes.CDLL(None).unshare(0x10000000 | 0x40000000) == 0:
+    print("ready", flush=True)
+time.sleep(1000)
+"""
+
 HEADLESS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "headless.py")
 
 # argv: a question for an address, in hexadecimal.
@@ -111,6 +122,43 @@ class Links(AgentTest):
                 if pid != process.pid:
                     os.kill(pid, signal.SIGKILL)
             self.assertEqual(self.links(self.attach(cgroup)), [("boxed", "eth7", "on", None)])
+
+    def hide(self, cgroup, namespace):
+        process = self.start_in(cgroups.path_of(cgroup), *namespace.command(
+            sys.executable, "-I", "-c", HIDE), stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+
+    def test_of_a_namespace_that_all_have_left(self):
+        """Nothing would guard its links. One who is left there is enough to find it."""
+        namespace = Namespace()
+        self.addCleanup(namespace.close)
+        self.lab.client.ip(f"link add boxed type veth peer name eth7 netns {namespace.path}")
+        self.addCleanup(subprocess.run, self.lab.client.command("ip", "link", "del", "boxed"))
+        cgroup = self.make_cgroup(self.name("box"))
+        self.hide(cgroup, namespace)
+        reply = self.daemon.create(self.name(), policy={"network_policy": NO_NETWORK},
+                                   members=[{"cgroup": cgroup}], attach=True)
+        self.assertCode(reply, "member_unfit", "network namespace that it was given")
+        cgroup = self.start(namespace)
+        self.hide(cgroup, namespace)
+        self.assertEqual(self.links(self.attach(cgroup)), [("boxed", "eth7", "on", None)])
+
+    def test_of_a_container_in_a_user_namespace(self):
+        """All that it was given belongs to that; here there are no links."""
+        cgroup = self.make_cgroup(self.name("box"))
+        outside = subprocess.Popen(dying_with_us(
+            "unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "sh", "-c",
+            "echo ready && exec sleep 1000"), stdout=subprocess.PIPE, text=True)
+        started.add(outside.pid)
+        self.addCleanup(outside.stdout.close)
+        self.addCleanup(outside.wait)
+        self.addCleanup(outside.kill)
+        self.assertEqual(outside.stdout.readline(), "ready\n")
+        with open(f"/proc/{outside.pid}/task/{outside.pid}/children", encoding="ascii") as file:
+            inside = file.read()
+        with open(f"{cgroups.path_of(cgroup)}/cgroup.procs", "w", encoding="ascii") as file:
+            file.write(inside)
+        self.assertEqual(self.links(self.attach(cgroup)), [])
 
     def test_names_by_a_guarded_link(self):
         """The agent asks from inside; the first question after the start, too."""

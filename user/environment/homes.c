@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -20,6 +21,11 @@
 /* A runtime's process has another root directory already, and all capabilities still, for some
  * milliseconds; on a busy machine for longer. */
 #define BEGIN_NS (3 * PG_NSEC_PER_SEC)
+
+/* How often a member is looked for that has processes, but none that lives until it is looked at.
+ */
+#define FIND_TRIES    5
+#define FIND_PAUSE_NS (10L * 1000 * 1000)
 
 /* Sockets outlive their process for about a minute (net.ipv4.tcp_fin_timeout), and what they still
  * send has an own source. */
@@ -346,6 +352,8 @@ static int take_all(struct pg_environment *environment, enum pg_homes_look why, 
 	if (!error) {
 		end_waiting(environment, &scan);
 		*changed |= end_empty(environment, &scan);
+		if (why == PG_HOMES_CREATE && environment->settings.attached)
+			error = pg_scan_refuse_hidden(environment, &scan, err);
 	}
 	pg_scan_clear(&scan);
 	return error;
@@ -403,6 +411,23 @@ static int wait_in_host(struct pg_environment *environment, struct pg_error *err
 	return 0;
 }
 
+/* Who was there when the list was made may have ended, and somebody else have come. */
+static int find_first(struct pg_environment *environment, enum pg_homes_look why,
+		      struct pg_error *err)
+{
+	const struct timespec pause = {.tv_nsec = FIND_PAUSE_NS};
+	int error = renew(environment, why, true, err);
+
+	for (int i = 1; i < FIND_TRIES && error == -EAGAIN; i++) {
+		(void)!nanosleep(&pause, NULL);
+		error = renew(environment, why, true, err);
+	}
+	if (error != -EAGAIN)
+		return error;
+	err->number = -EINVAL;
+	return -EINVAL;
+}
+
 int pg_homes_start(struct pg_environment *environment, enum pg_homes_look why, struct pg_error *err)
 {
 	int error;
@@ -410,7 +435,7 @@ int pg_homes_start(struct pg_environment *environment, enum pg_homes_look why, s
 	pg_links_hold(environment->host);
 	error = wait_in_host(environment, err);
 	if (!error)
-		error = renew(environment, why, true, err);
+		error = find_first(environment, why, err);
 	/* Its runtime may have made us attach to it before it begins. */
 	if (environment->settings.attached)
 		pg_homes_follow(environment);

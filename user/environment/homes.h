@@ -175,9 +175,15 @@ struct pg_scanned {
 struct pg_scan {
 	struct pg_scanned *items;
 	size_t count, room;
+	/* Members of which a process is in a namespace whose owner is not that of its pid
+	 * namespace, as a runtime's would be: it has left the one that it was given. */
+	uint64_t left;
 };
 int pg_scan_make(const struct pg_environment *environment, struct pg_scan *ret_scan,
 		 struct pg_error *err) PG_MUST_CHECK;
+/* After what was found is in homes. -EAGAIN: a member has processes, but none was seen. */
+int pg_scan_refuse_hidden(const struct pg_environment *environment, const struct pg_scan *scan,
+			  struct pg_error *err) PG_MUST_CHECK;
 void pg_scan_clear(struct pg_scan *scan);
 
 /* homes_netlink.c */

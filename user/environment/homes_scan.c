@@ -61,11 +61,21 @@ static bool is_shortage(int error)
 	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
 }
 
+/* The user namespace that owns the other one; 0: above ours, or it cannot be told. */
+static ino_t owner_of(int namespace_fd)
+{
+	pg_autoclose int user_fd = ioctl(namespace_fd, NS_GET_USERNS);
+	struct stat owner;
+
+	return user_fd < 0 || fstat(user_fd, &owner) ? 0 : owner.st_ino;
+}
+
 /* *ret_scanned NULL: the process has gone meanwhile. */
 static int add(struct pg_scan *scan, pid_t pid, struct pg_scanned **ret_scanned)
 {
-	pg_autoclose int fd = -1, user_fd = -1;
-	struct stat status, owner = {};
+	pg_autoclose int fd = -1;
+	struct stat status;
+	ino_t owner;
 	char path[64];
 
 	*ret_scanned = NULL;
@@ -76,17 +86,15 @@ static int add(struct pg_scan *scan, pid_t pid, struct pg_scanned **ret_scanned)
 	*ret_scanned = find(scan, status.st_ino);
 	if (*ret_scanned)
 		return 0;
-	user_fd = ioctl(fd, NS_GET_USERNS);
-	if (user_fd < 0 && is_shortage(-errno))
+	errno = 0;
+	owner = owner_of(fd);
+	if (!owner && is_shortage(-errno))
 		return -errno;
-	if (user_fd >= 0 && fstat(user_fd, &owner))
-		owner.st_ino = 0;
 	if (pg_vector_grow(&scan->items, scan->count, &scan->room, sizeof(*scan->items)))
 		return -ENOMEM;
 	*ret_scanned = &scan->items[scan->count++];
-	**ret_scanned = (struct pg_scanned){.inode = status.st_ino,
-					    .fd = PG_TAKE_FD(fd),
-					    .owner = owner.st_ino};
+	**ret_scanned =
+		(struct pg_scanned){.inode = status.st_ino, .fd = PG_TAKE_FD(fd), .owner = owner};
 	return 0;
 }
 
@@ -143,8 +151,22 @@ static void judge(const struct look *look, struct pg_scanned *scanned, pid_t tid
 	scanned->executed |= has_executed(look, process);
 }
 
+/* What only the host's root can make is given to whoever is there. */
+static bool has_left(const struct look *look, const struct pg_scanned *scanned, pid_t tid)
+{
+	pg_autoclose int fd = -1;
+	char path[64];
+
+	if (scanned->owner == look->own_user)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && owner_of(fd) != scanned->owner;
+}
+
 static int look_at(const struct look *look, pid_t tid)
 {
+	const uint64_t member = 1ULL << look->member;
 	const ino_t inode = inode_of(tid, "ns/net");
 	struct pg_scanned *scanned = inode ? find(look->scan, inode) : NULL;
 	pg_autoclose int dir = -1;
@@ -152,7 +174,8 @@ static int look_at(const struct look *look, pid_t tid)
 	char path[32];
 	int error = 0;
 
-	if (scanned && scanned->executed && scanned->members & 1ULL << look->member)
+	if (scanned && scanned->executed && scanned->members & member &&
+	    (scanned->owner == look->own_user || look->scan->left & member))
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%d", (int)tid);
 	dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -168,7 +191,9 @@ static int look_at(const struct look *look, pid_t tid)
 		error = add(look->scan, tid, &scanned);
 	if (error || !scanned)
 		return error;
-	scanned->members |= 1ULL << look->member;
+	scanned->members |= member;
+	if (!(look->scan->left & member) && has_left(look, scanned, tid))
+		look->scan->left |= member;
 	judge(look, scanned, tid);
 	return 0;
 }
@@ -213,4 +238,51 @@ int pg_scan_make(const struct pg_environment *environment, struct pg_scan *ret_s
 	return error ? pg_fail_errno(err, error, "looking for the processes of %s",
 				     environment->record.name)
 		     : 0;
+}
+
+static bool is_in_home(const struct pg_environment *environment, size_t member)
+{
+	const struct pg_home *home;
+
+	LIST_FOREACH (home, &environment->homes, link)
+		if (home->members & 1ULL << member)
+			return true;
+	return false;
+}
+
+static bool is_seen(const struct pg_scan *scan, size_t member)
+{
+	for (size_t i = 0; i < scan->count; i++)
+		if (scan->items[i].members & 1ULL << member)
+			return true;
+	return false;
+}
+
+/*
+ * A namespace is known by who is there. A member can leave its own with all processes that last and
+ * keep it by a packet socket that is on its way from one to another (SCM_RIGHTS), or by a chain of
+ * processes each of which has ended before it is looked at; nothing would guard its links then.
+ * -EAGAIN: there are processes, but none was seen.
+ */
+int pg_scan_refuse_hidden(const struct pg_environment *environment, const struct pg_scan *scan,
+			  struct pg_error *err)
+{
+	for (size_t i = 0; i < pg_place_count(environment); i++) {
+		const bool left = scan->left & 1ULL << i;
+		bool populated = false;
+		int error;
+
+		if (is_in_home(environment, i) || (is_seen(scan, i) && !left))
+			continue;
+		error = pg_cgroup_populated(environment->places[i].fd, &populated, err);
+		if (error && !pg_cgroup_is_gone(error))
+			return error;
+		if (!error && populated)
+			return pg_fail(err, left ? -EINVAL : -EAGAIN,
+				       "no process of %s is seen in the network namespace that it"
+				       " was given, so what guards its links could not be found;"
+				       " attach to it while one is there, or start it in a parent",
+				       pg_place_path(environment, i));
+	}
+	return 0;
 }
