@@ -158,9 +158,10 @@ struct phasegate_change {
 };
 
 /*
- * Puts a phase in force, then closes the connections that it does not allow; with
- * expected_generation only if that is in force, or else the error generation_mismatch tells which
- * is. *ret_change and *ret_json (schema PhaseChange) may be NULL.
+ * Puts a phase in force. Connections that it does not allow are closed before, so that their other
+ * ends are told, and what is left of them after it. With expected_generation only if that is in
+ * force, or else the error generation_mismatch tells which is. *ret_change and *ret_json (schema
+ * PhaseChange) may be NULL.
  */
 PHASEGATE_CALL int phasegate_set_phase(struct phasegate_client *client, const char *name,
 				       const struct phasegate_set_phase *wanted,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Switches as the agent makes them: survivors first, then the switch, then what it closes. */
+/* Switches as the agent makes them: survivors first, then what can be closed ahead, then the
+ * switch, then what is left to close. */
 #pragma once
 
 #include "agent.h"

@@ -210,7 +210,7 @@ static int kill_one_cgroup(void *userdata, int cgroup_fd)
 	return 0;
 }
 
-/* Waits until cgroup.events changes or the time is up, either. */
+/* Waits until cgroup.events changes, for so long, and not beyond the deadline. */
 static void wait_for_event(int events_fd, int timeout_ms, uint64_t deadline)
 {
 	const uint64_t now = pg_monotonic_ns();

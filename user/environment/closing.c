@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Before and after a switch: closing connections that the phase to come, or in force, does not
- * allow. */
+/* Before a switch and after it: closing connections that the phase to come, or the one in force,
+ * does not allow. */
 #include "host_internal.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
  * passes find anything; the bound is for a kernel that would not keep its word. */
 #define PASSES_MAX 16
 
-/* For what a switch waits. */
+/* So long a switch waits for it. */
 #define AHEAD_NS (200 * PG_NSEC_PER_MSEC)
 
 struct closing {
@@ -129,7 +129,7 @@ static int run_pass(const struct pg_environment *environment, struct pg_connecti
 					judge, &closing, deadline, ret_closed, err);
 }
 
-/* What is left open sends nothing: the hooks judge each packet. */
+/* What is left open sends nothing in this phase: the hooks judge each packet. */
 static void give_up(const struct pg_environment *environment, const struct pg_error *why)
 {
 	char text[PG_ERROR_TEXT + 128];

@@ -188,7 +188,7 @@ struct pg_closing {
 };
 
 /*
- * The second step of a switch: destroys open connections that the phase in force does not allow.
+ * The step after a switch: destroys open connections that the phase in force does not allow.
  * Repeats until a pass finds none, and once more an RCU period later. Connections that race the
  * switch even so are destroyed by pg_host_process() when their first segment is denied.
  */

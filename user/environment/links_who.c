@@ -45,7 +45,6 @@ static int list_processes(struct pg_link_watch *watch, struct pg_error *err)
 	while ((entry = readdir(proc))) {
 		struct stat status;
 		char name[64];
-
 		pid_t pid;
 
 		if (!isdigit((unsigned char)entry->d_name[0]))

@@ -219,7 +219,7 @@ PG_ASSERT_SIZE(struct pg_link_table,
 /*
  * Value of pg_link_seens, of each CPU: places of what came in by a veth a moment ago and has been
  * recorded, so that the next one that differs in nothing needs no record. Of segments of somebody
- * to whom a SYN has gone out nothing but the station is recorded, so that one place is for all of
+ * who has a place in .asked nothing but the station is recorded, so that one place is for all of
  * them: its ports are zero.
  */
 struct pg_link_seen {
