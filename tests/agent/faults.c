@@ -3,7 +3,8 @@
  * Loaded before the agent's libraries (LD_PRELOAD): makes the N-th of its requests to the kernel
  * fail, of those to bpf() that take memory and of those that are sent to a netlink socket. The test
  * says which in a file that both have mapped. With PHASEGATE_FAULTS_INOTIFY in the environment
- * there is no inotify, as where somebody has used up what its user may have.
+ * there is no inotify, as where somebody has used up what its user may have; with
+ * PHASEGATE_FAULTS_THREADS no descriptor of a thread, as before Linux 6.9.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -114,6 +115,11 @@ long syscall(long number, ...)
 	va_end(list);
 	if (number == SYS_bpf && name_of(words[0]) && fails(name_of(words[0])))
 		return -1;
+	if (number == SYS_pidfd_open && (unsigned int)words[1] &&
+	    getenv("PHASEGATE_FAULTS_THREADS")) {
+		errno = EINVAL;
+		return -1;
+	}
 	return real_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 

@@ -10,6 +10,7 @@ import mmap
 import os
 import random
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -19,7 +20,9 @@ from harness import main
 from lab import A4, B4, D4, Namespace
 from left import descriptors, left, settle
 from phasegate import NO_NETWORK, PUBLIC, allowlist, dying_with_us, started
+from recorder import PORT
 
+HEADLESS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "headless.py")
 LIBRARY = os.environ.get("PHASEGATE_FAULTS_LIBRARY", "")
 POLICY = {"network_policy": PUBLIC, "run_network_policy": allowlist(A4, "10.0.0.0/8"),
           "verifier_network_policy": NO_NETWORK}
@@ -260,6 +263,23 @@ class Watched(Joined):
         self.daemon.start(environment={"LD_PRELOAD": LIBRARY, "PHASEGATE_FAULTS_INOTIFY": "1",
                                        "ASAN_OPTIONS": sanitizer})
         self.assertHeard(1)
+
+
+class OlderKernel(AgentTest):
+    """Before Linux 6.9 there is no descriptor of a thread."""
+
+    def test_of_a_process_without_its_first_thread(self):
+        """Its datagram sockets may not answer, but it is attached to like others."""
+        sanitizer = f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0"
+        self.daemon.stop()
+        self.daemon.start(environment={"LD_PRELOAD": LIBRARY, "PHASEGATE_FAULTS_THREADS": "1",
+                                       "ASAN_OPTIONS": sanitizer})
+        cgroup = self.make_cgroup(self.name("box"))
+        process = self.start_in(cgroups.path_of(cgroup), *self.lab.client.command(
+            sys.executable, HEADLESS, D4, str(PORT)), stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.create({"network_policy": NO_NETWORK}, members=[{"cgroup": cgroup}], attach=True)
+        self.assertEqual(process.stdout.readline(), f"{errno.ECONNABORTED}\n")
 
 
 if __name__ == "__main__":

@@ -151,6 +151,9 @@ static int mark_process(struct marking *marking, pid_t pid)
 	pg_autoclosedir DIR *dir = NULL;
 	char path[64];
 
+	/* Before Linux 6.9, see mark_threads(); what is not found may not answer. */
+	if (pid_fd < 0 && errno == EINVAL && living != pid)
+		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)living);
 	if (pid_fd >= 0)
 		dir = opendir(path);
