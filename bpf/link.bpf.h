@@ -43,11 +43,15 @@ static __always_inline bool pg_link_is_on_link(const struct pg_link *link,
 					       const struct pg_addr *addr)
 {
 	struct pg_own_key key = {.env_id = link->header.env_id, .addr = *addr};
+	const __u8 *hop;
 
-	return (addr->word[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
-	       pg_addr_is_multicast(addr) || bpf_map_lookup_elem(&pg_own, &key) ||
-	       bpf_map_lookup_elem(&pg_link_hops, &key) ||
-	       (table && pg_link_peer_find(table, addr) & PG_LINK_PEER_NEIGHBOUR);
+	if (pg_addr_is_multicast(addr) ||
+	    (addr->word[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
+	    (table && pg_link_peer_find(table, addr) & PG_LINK_PEER_NEIGHBOUR))
+		return true;
+	/* What the host is seen to say is not recorded. */
+	hop = bpf_map_lookup_elem(&pg_link_hops, &key);
+	return hop && *hop == PG_LINK_HOP_HOST;
 }
 
 /* What a frame to more than one station is for. */

@@ -364,7 +364,10 @@ bool pg_environment_made(const struct pg_environment *environment);
 	X(NO_VETH, "no-veth", "the interface leads out of the namespace and is no veth") \
 	X(PEER_ELSEWHERE, "peer-elsewhere", \
 	  "the other end of the veth is in a namespace of somebody else's") \
-	X(ANOTHERS, "anothers", "the veth has the guard of another Environment")
+	X(ANOTHERS, "anothers", "the veth has the guard of another Environment") \
+	X(PASSABLE, "passable", \
+	  "before Linux 6.6 who has CAP_NET_ADMIN in the namespace can have the kernel pass over" \
+	  " the guard")
 enum pg_link_guard {
 #define PG_X(symbol, name) PG_LINK_GUARD_##symbol,
 	PG_LINK_GUARDS(PG_X)

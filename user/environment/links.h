@@ -41,6 +41,7 @@ struct pg_veth {
 	bool held;		  /* links_new.c */
 	bool fresh;		  /* its guard has not seen yet where its neighbours are */
 	bool inner;		  /* links_inner.c: its other end has what it needs */
+	bool passable;		  /* or the kernel has nothing of the kind */
 	/* Whose guard is on it; NULL: nobody's. */
 	struct pg_environment *owner;
 	size_t member;	/* whose header it has */

@@ -144,6 +144,8 @@ static int look_at_veth(struct pg_home *home, const struct pg_device *device,
 	error = pg_veth_guard(home, veth, &links->who, err);
 	if (!error && veth->owner != home->environment)
 		add_open(links, device->name, veth->name, PG_UNGUARDED_ANOTHERS);
+	else if (!error && veth->passable && home->fixed)
+		add_open(links, device->name, veth->name, PG_UNGUARDED_PASSABLE);
 	return error;
 }
 

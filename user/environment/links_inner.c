@@ -23,7 +23,8 @@ int pg_veth_close_inner(const struct pg_home *home, struct pg_veth *veth, const 
 	error = pg_link_inner_attach(home->environment->host->kernel, fd, veth->peer, err);
 	if (error == -ENODEV)
 		return 0; /* it has gone elsewhere meanwhile, and is told of again */
-	veth->inner = !error || error == -EOPNOTSUPP;
+	veth->passable = error == -EOPNOTSUPP;
+	veth->inner = !error || veth->passable;
 	return veth->inner ? 0 : error;
 }
 
