@@ -8,8 +8,8 @@
 #include "packet.bpf.h"
 #include "socket.bpf.h"
 
-/* Ethernet, IPv6, a header of eight octets, and a report of PG_MLD_RECORDS_MAX groups. */
-#define PG_LINK_JUDGED_MAX (PG_LINK_NETWORK + 40 + 8 + 8 + PG_MLD_RECORDS_MAX * 20)
+/* Ethernet, IPv6, a header of eight octets, TCP. What is read behind that is the kernel's own. */
+#define PG_LINK_JUDGED_MAX (PG_LINK_NETWORK + 40 + 8 + 20)
 
 /* What has made a packet, as far as its socket tells. */
 enum pg_link_sender {
