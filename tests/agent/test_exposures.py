@@ -20,6 +20,7 @@ from agentcase import AgentTest
 from daemon import directory_of
 from fakeruntime import FakeRuntime
 from harness import main
+from lab import in_root
 from left import bpftool
 from phasegate import LIMIT
 
@@ -269,6 +270,55 @@ class Exposures(AgentTest):
             self.assertIn("not_inspected", {one["id"] for one in reply["exposures"]})
         else:
             self.assert_refused(cgroup, "packet_socket")
+
+    def test_chain_of_processes(self):
+        """Each starts the next and ends; the first one, which has dropped the right, has so many
+        threads that looking at them takes longer than one of the chain lives."""
+        code = textwrap.dedent("""
+            import ctypes, os, signal, threading
+            libc = ctypes.CDLL(None)
+            # Nothing is left of those that have ended.
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            assert libc.prctl(36, 1, 0, 0, 0) == 0
+            if os.fork() == 0:
+                while True:
+                    if os.fork():
+                        os._exit(0)
+            number = 12
+            assert libc.prctl(24, number, 0, 0, 0) == 0
+            head = (ctypes.c_uint * 2)(0x20080522, 0)
+            data = (ctypes.c_uint * 6)()
+            assert libc.capget(head, data) == 0
+            for i in range(3):
+                data[i] &= ~(1 << number)
+            assert libc.capset(head, data) == 0
+            threading.stack_size(65536)
+            stay = threading.Event()
+            for _ in range(8000):
+                threading.Thread(target=stay.wait, daemon=True).start()
+            print("ready", flush=True)
+            stay.wait()
+        """)
+        cgroup = cgroups.make(self.name("chain"))
+        process = self.start_in(
+            cgroups.path_of(cgroup), *in_root(self.enterContext(tempfile.TemporaryDirectory())),
+            "setpriv", "--inh-caps=-all", "--bounding-set=-all,+net_admin,+setpcap",
+            sys.executable, "-I", "-c", code, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        reply = self.try_create(cgroup)
+        self.assertIn("cap_net_admin", {one["id"] for one in reply["exposures"]}, reply)
+
+    def test_processes_that_end(self):
+        """They are no container's, though they have no root directory any more."""
+        cgroup = cgroups.make(self.name("ending"))
+        process = self.start_in(cgroups.path_of(cgroup), "sh", "-c",
+                                "for i in 1 2 3 4 5 6; do while :; do /bin/true; done & done;"
+                                "echo ready; wait", stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        for _ in range(10):
+            name = self.assert_made(cgroup, "host_process")["name"]
+            self.assertEqual(self.daemon.destroy(name, processes="release").status, 200)
+            self.daemon.names.discard(name)
 
     def test_what_a_runtime_says(self):
         cgroup = self.box()

@@ -10,6 +10,7 @@
 #include "containers.h"
 #include "environment/cgroup.h"
 #include "environment/record.h"
+#include "inspect/pids.h"
 
 /* Of a host as most are; more sockets of runtimes come from the settings. */
 static const struct pg_inspect_place standard[] = {
@@ -76,18 +77,34 @@ int pg_exposures_places(const struct pg_agent *agent, struct pg_host_places *ret
 		     : pg_host_places_find(mountinfo, places.items, places.count, ret_places);
 }
 
-static int inspect_processes(void *userdata, int cgroup_fd)
+/* Those that are not known yet. -EAGAIN: one had ended before it could be looked at. */
+static int inspect_new(struct pg_inspection *inspection, int cgroup_fd, struct pg_pids *known)
 {
 	pg_autofree pid_t *pids = NULL;
 	struct pg_error unused = {};
 	size_t count = 0;
-	int error = pg_cgroup_pids(cgroup_fd, &pids, &count, &unused);
+	int missed = 0, error = pg_cgroup_pids(cgroup_fd, &pids, &count, &unused);
 
-	if (error)
-		return pg_cgroup_is_gone(error) ? 0 : error;
-	for (size_t i = 0; i < count; i++)
-		pg_inspect_process(userdata, pids[i]);
-	return 0;
+	pg_pids_sort(known);
+	for (size_t i = count; !error && i-- > 0;) {
+		if (pg_pids_have(known, pids[i]))
+			continue;
+		if (pg_inspect_process(inspection, pids[i]))
+			error = pg_pids_add(known, pids[i]);
+		else
+			missed = -EAGAIN;
+	}
+	return error ? error : missed;
+}
+
+static int inspect_processes(void *userdata, int cgroup_fd)
+{
+	pg_autopids struct pg_pids known = {};
+	int error = -EAGAIN;
+
+	for (int i = 0; i < PG_INSPECT_LISTS_MAX && error == -EAGAIN; i++)
+		error = inspect_new(userdata, cgroup_fd, &known);
+	return pg_cgroup_is_gone(error) ? 0 : error;
 }
 
 void pg_exposures_look(int cgroup_fd, struct pg_inspection *inspection)

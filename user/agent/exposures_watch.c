@@ -214,7 +214,7 @@ static void inspect(struct look *look, int cgroup_fd, pid_t pid)
 		return;
 	look->has_places = true;
 	name_of(cgroup_fd, pg_host_cgroup_mount(look->agent->host), name, sizeof(name));
-	pg_inspect_process(&inspection, pid);
+	(void)!pg_inspect_process(&inspection, pid);
 	pg_inspect_vsock(&inspection);
 	tell(look, &found);
 }

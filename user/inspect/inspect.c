@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "parts.h"
+#include "pids.h"
 
 #define PROC_FILE_OCTETS 65536
 
@@ -80,28 +82,56 @@ static void close_process(struct pg_process *process)
 	free(process->cgroups);
 }
 
-/* A thread may have more than the first one. */
-static uint64_t capabilities_of_threads(const struct pg_process *process)
+/* Of those that are not known yet. -EAGAIN: one had ended before it could be looked at. */
+static int look_at_threads(int tasks_fd, struct pg_pids *known, uint64_t *all)
 {
-	pg_autoclose int tasks_fd =
-		openat(process->proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	pg_autoclosedir DIR *tasks = tasks_fd < 0 ? NULL : pg_dir_reopen(tasks_fd);
+	pg_autoclosedir DIR *tasks = pg_dir_reopen(tasks_fd);
 	const struct dirent *entry;
-	uint64_t all = 0;
+	int error = 0, missed = 0;
 
-	while (tasks && (entry = readdir(tasks))) {
+	pg_pids_sort(known);
+	while (!error && tasks && (entry = readdir(tasks))) {
 		char path[sizeof("/status") + sizeof(entry->d_name)];
 		pg_autofree char *status = NULL;
+		const pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
 		struct pg_error unused = {};
 		size_t size;
 
-		if (*entry->d_name == '.')
+		if (*entry->d_name == '.' || pg_pids_have(known, tid))
 			continue;
 		snprintf(path, sizeof(path), "%s/status", entry->d_name);
-		if (!pg_file_read_at(tasks_fd, path, PROC_FILE_OCTETS, &status, &size, &unused))
-			all |= capabilities_of(status);
+		if (pg_file_read_at(tasks_fd, path, PROC_FILE_OCTETS, &status, &size, &unused)) {
+			missed = -EAGAIN;
+			continue;
+		}
+		*all |= capabilities_of(status);
+		error = pg_pids_add(known, tid);
 	}
-	return all;
+	return error ? error : missed;
+}
+
+/* A thread may have more than the first one. */
+static int add_capabilities_of_threads(struct pg_process *process)
+{
+	pg_autoclose int tasks_fd =
+		openat(process->proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	pg_autopids struct pg_pids known = {};
+	int error = tasks_fd < 0 ? 0 : -EAGAIN;
+
+	for (int i = 0; i < PG_INSPECT_LISTS_MAX && error == -EAGAIN; i++)
+		error = look_at_threads(tasks_fd, &known, &process->capabilities);
+	return error;
+}
+
+/* One that is about to end has no root directory before it has no status, and would pass for a
+ * container's. */
+static bool has_root(const struct pg_process *process)
+{
+	char octet;
+
+	if (readlinkat(process->proc_fd, "root", &octet, sizeof(octet)) > 0)
+		return true;
+	return errno != ENOENT && faccessat(process->proc_fd, "status", F_OK, 0) == 0;
 }
 
 /* -ESRCH: it has ended. */
@@ -122,10 +152,12 @@ static int open_process(pid_t pid, struct pg_process *process)
 	if (error)
 		return error == -ENOENT ? -ESRCH : error;
 	process->uid = effective_uid(process->status);
-	process->capabilities = capabilities_of(process->status) | capabilities_of_threads(process);
+	process->capabilities = capabilities_of(process->status);
 	process->own_user = pg_same_namespace(process->proc_fd, "user", "self");
 	process->of_host = is_of_host(process->proc_fd);
-	return 0;
+	if (!has_root(process))
+		return -ESRCH;
+	return add_capabilities_of_threads(process);
 }
 
 bool pg_process_is_alive(const struct pg_process *process)
@@ -216,25 +248,25 @@ static void inspect_executable(struct pg_inspection *inspection, const struct pg
 			pg_inspect_runtime(inspection, name + 1);
 }
 
-void pg_inspect_process(struct pg_inspection *inspection, pid_t pid)
+bool pg_inspect_process(struct pg_inspection *inspection, pid_t pid)
 {
 	PG_CLEANUP(close_process) struct pg_process process;
 	int error;
 
 	error = open_process(pid, &process);
 	if (error == -ESRCH)
-		return;
+		return false;
 	if (error) {
 		pg_exposures_add(inspection->found, PG_EXPOSURE_NOT_INSPECTED, inspection->member,
 				 "a process of %s cannot be looked at: %s", inspection->name,
 				 strerror(-error));
-		return;
+		return true;
 	}
 	if (++inspection->processes > PG_INSPECT_PROCESSES_MAX) {
 		pg_exposures_add(inspection->found, PG_EXPOSURE_NOT_INSPECTED, inspection->member,
 				 "%s has more than %d processes: the others were not looked at",
 				 inspection->name, PG_INSPECT_PROCESSES_MAX);
-		return;
+		return true;
 	}
 	if (process.of_host) {
 		inspect_host_process(inspection, &process);
@@ -246,4 +278,5 @@ void pg_inspect_process(struct pg_inspection *inspection, pid_t pid)
 		inspect_place(inspection, &process);
 	}
 	pg_inspect_descriptors(inspection, &process);
+	return true;
 }

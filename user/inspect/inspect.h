@@ -67,8 +67,8 @@ struct pg_inspection {
 	size_t next_namespace;
 };
 
-/* Looks at a process of the member. It may have ended: then nothing is found. */
-void pg_inspect_process(struct pg_inspection *inspection, pid_t pid);
+/* Looks at a process of the member. False: it has ended, and nothing is found. */
+bool pg_inspect_process(struct pg_inspection *inspection, pid_t pid);
 
 /* A program that was executed in the member: what it had (abi/exec.h). */
 void pg_inspect_executed(struct pg_inspection *inspection, uint64_t executed);
