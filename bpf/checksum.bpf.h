@@ -11,7 +11,6 @@
 #include <vmlinux.h>
 
 #include <bpf/bpf_core_read.h>
-#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 #include "facts.h"

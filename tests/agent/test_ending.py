@@ -36,8 +36,8 @@ HOLD = textwrap.dedent("""
         options = ctypes.c_void_p(PTRACE_O_TRACEEXIT)
         print(ctypes.CDLL(None).ptrace(PTRACE_SEIZE, int(line), None, options), flush=True)
 """)
-# Connects a socket, and gives another process a descriptor of it: what that one sends is judged as the
-# socket's.
+# Connects a socket, and gives another process a descriptor of it: what that one sends is judged as
+# the socket's.
 SHARE = textwrap.dedent("""
     import signal, socket, sys
     made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

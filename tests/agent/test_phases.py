@@ -40,6 +40,7 @@ for address, (server, client) in zip(sys.argv[1:], pairs):
 print(flush=True)
 """
 
+
 class Phases(AgentTest):
     def send(self, directory, address, label):
         """From a new process of the Environment; whether it arrived is for the caller to see."""

@@ -4,7 +4,7 @@
  * is not, and what of it has to be each time. The table is emptied in between, so that what is
  * recorded again is seen. A place may be over before the next frame, so such a row is tried again.
  */
-#include <arpa/inet.h>
+#include <netinet/in.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
