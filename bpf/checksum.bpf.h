@@ -14,6 +14,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "facts.h"
+#include "kernel.bpf.h"
 
 #define PG_CHECKSUM_PARTIAL 3
 
@@ -24,26 +25,17 @@ struct sk_buff___checksum {
 	__u16 network_header;
 } PG_KERNEL_TYPE;
 
-/* The same as the kernel's type (Linux 6.2), of which members are read without a call. */
-extern void *bpf_cast_to_kern_ctx(void *context) __ksym __weak;
-
-/* Is there since Linux 6.4. */
-struct bpf_iter_num {
-	__u64 __opaque[1];
-} PG_KERNEL_TYPE;
-
 /* Nothing is to be written. */
 #define PG_CHECKSUM_NONE (-1)
 
 /* What is read by calls takes ten times as long. */
 #define PG_CHECKSUM_READ(buffer, field) \
-	(bpf_core_type_exists(struct bpf_iter_num) ? (buffer)->field : BPF_CORE_READ(buffer, field))
+	(PG_CAN_CAST_CONTEXT ? (buffer)->field : BPF_CORE_READ(buffer, field))
 
 static __always_inline bool pg_checksum_is_late(const struct sk_buff___checksum *buffer)
 {
-	const __u64 summed = bpf_core_type_exists(struct bpf_iter_num)
-				     ? BPF_CORE_READ_BITFIELD(buffer, ip_summed)
-				     : BPF_CORE_READ_BITFIELD_PROBED(buffer, ip_summed);
+	const __u64 summed = PG_CAN_CAST_CONTEXT ? BPF_CORE_READ_BITFIELD(buffer, ip_summed)
+						 : BPF_CORE_READ_BITFIELD_PROBED(buffer, ip_summed);
 
 	return summed == PG_CHECKSUM_PARTIAL;
 }
@@ -51,9 +43,8 @@ static __always_inline bool pg_checksum_is_late(const struct sk_buff___checksum 
 /* From the IP header on; 0: before that. */
 static __always_inline int pg_checksum_offset(struct __sk_buff *skb)
 {
-	const struct sk_buff___checksum *buffer = bpf_core_type_exists(struct bpf_iter_num)
-							  ? bpf_cast_to_kern_ctx(skb)
-							  : (const void *)skb;
+	const struct sk_buff___checksum *buffer =
+		PG_CAN_CAST_CONTEXT ? bpf_cast_to_kern_ctx(skb) : (const void *)skb;
 	int at;
 
 	if (!pg_checksum_is_late(buffer))
@@ -63,7 +54,7 @@ static __always_inline int pg_checksum_offset(struct __sk_buff *skb)
 }
 
 /* Whether it is written where that of the protocol is, or behind all that is judged. transport:
- * where the header is that follows the IP header, from there on. */
+ * where the header is that follows the IP header, counted from that one. */
 static __always_inline bool pg_checksum_is_fit(struct __sk_buff *skb, __u8 protocol, int transport)
 {
 	const int at = pg_checksum_offset(skb);

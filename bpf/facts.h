@@ -17,9 +17,6 @@
  */
 #define PG_APART static __attribute__((noinline, unused))
 
-/* Of the kernel's own: where its members are is found out when the programs are loaded. */
-#define PG_KERNEL_TYPE __attribute__((preserve_access_index))
-
 /* pg_facts.bits */
 #define PG_FACT_PACKET	    (1U << 0) /* from a packet's header, not from a sockaddr */
 #define PG_FACT_IPV6	    (1U << 1) /* the header is IPv6 */

@@ -12,8 +12,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "checksum.bpf.h"
-#include "facts.h"
+#include "kernel.bpf.h"
 
 struct sk_buff___inner {
 	__u8 tc_skip_classify : 1;
@@ -26,7 +25,7 @@ static __always_inline bool pg_skips_guard(struct __sk_buff *skb)
 	/* Without it the kernel has no tc either. */
 	if (!bpf_core_field_exists(buffer->tc_skip_classify))
 		return false;
-	if (!bpf_core_type_exists(struct bpf_iter_num))
+	if (!PG_CAN_CAST_CONTEXT)
 		return BPF_CORE_READ_BITFIELD_PROBED(buffer, tc_skip_classify);
 	buffer = bpf_cast_to_kern_ctx(skb);
 	return BPF_CORE_READ_BITFIELD(buffer, tc_skip_classify);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * What the kernel has of a task. Its own types, of which only what is used is named here; where it
- * is in them is found out when the programs are loaded.
- */
+/* What the kernel has of a task. */
 #pragma once
 
 #include <vmlinux.h>
@@ -10,7 +7,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-#include "facts.h"
+#include "kernel.bpf.h"
 
 struct ns_common {
 	unsigned int inum;
