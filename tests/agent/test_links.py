@@ -166,6 +166,8 @@ class Links(AgentTest):
         self.lab.client.ip(f"link add boxed type veth peer name eth7 netns {namespace.path}",
                            "addr add 10.7.0.1/24 dev boxed", "link set boxed up")
         self.addCleanup(subprocess.run, self.lab.client.command("ip", "link", "del", "boxed"))
+        # What its kernel says of a new link may be denied.
+        namespace.sysctl(ipv6__conf__eth7__disable_ipv6=1)
         namespace.ip("link set lo up", "link set eth7 up", "addr add 10.7.0.2/24 dev eth7")
         nameserver = DnsServer(self.lab, ("10.7.0.1",), namespace=self.lab.client)
         nameserver.host("db", A4, ttl=0)
