@@ -52,11 +52,13 @@ class Cancelled(BothTest):
         self.release = threading.Event()
 
     def hold(self, method):
-        """The agent answers requests of a method after the cancellation."""
+        """The agent answers requests of a method after the cancellation. It does what they ask in
+        the order in which they come."""
         def answer(*words):
+            said = self.agent.life(*words)
             if words[0] == method:
                 self.release.wait()
-            return self.agent.life(*words)
+            return said
 
         self.agent.answer = answer
 

@@ -28,7 +28,8 @@ static bool is_ours(uint32_t id, int *ret_fd)
 	struct bpf_prog_info info = {};
 	__u32 size = sizeof(info);
 
-	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &size) || strcmp(info.name, program_name))
+	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &size) ||
+	    strcmp(info.name, program_name) != 0)
 		return false;
 	*ret_fd = PG_TAKE_FD(fd);
 	return true;
