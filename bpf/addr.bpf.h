@@ -23,6 +23,12 @@ static __always_inline void pg_addr_set_v4(struct pg_addr *addr, __be32 v4)
 }
 
 /* 0 if they are equal: one value to branch by instead of four. */
+/* fe80::/10 */
+static __always_inline bool pg_addr_is_link_local(const struct pg_addr *addr)
+{
+	return (addr->word[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000);
+}
+
 static __always_inline __u32 pg_addr_difference(const struct pg_addr *a, const struct pg_addr *b)
 {
 	return (a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1]) | (a->word[2] ^ b->word[2]) |

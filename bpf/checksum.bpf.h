@@ -28,29 +28,16 @@ struct sk_buff___checksum {
 /* Nothing is to be written. */
 #define PG_CHECKSUM_NONE (-1)
 
-/* What is read by calls takes ten times as long. */
-#define PG_CHECKSUM_READ(buffer, field) \
-	(PG_CAN_CAST_CONTEXT ? (buffer)->field : BPF_CORE_READ(buffer, field))
-
-static __always_inline bool pg_checksum_is_late(const struct sk_buff___checksum *buffer)
-{
-	const __u64 summed = PG_CAN_CAST_CONTEXT ? BPF_CORE_READ_BITFIELD(buffer, ip_summed)
-						 : BPF_CORE_READ_BITFIELD_PROBED(buffer, ip_summed);
-
-	return summed == PG_CHECKSUM_PARTIAL;
-}
-
 /* From the IP header on; 0: before that. */
 static __always_inline int pg_checksum_offset(struct __sk_buff *skb)
 {
-	const struct sk_buff___checksum *buffer =
-		PG_CAN_CAST_CONTEXT ? bpf_cast_to_kern_ctx(skb) : (const void *)skb;
+	const struct sk_buff___checksum *buffer = pg_kernel_buffer(skb);
 	int at;
 
-	if (!pg_checksum_is_late(buffer))
+	if (PG_KERNEL_READ_BITS(buffer, ip_summed) != PG_CHECKSUM_PARTIAL)
 		return PG_CHECKSUM_NONE;
-	at = PG_CHECKSUM_READ(buffer, csum_start) - PG_CHECKSUM_READ(buffer, network_header);
-	return at < 0 ? 0 : at + PG_CHECKSUM_READ(buffer, csum_offset);
+	at = PG_KERNEL_READ(buffer, csum_start) - PG_KERNEL_READ(buffer, network_header);
+	return at < 0 ? 0 : at + PG_KERNEL_READ(buffer, csum_offset);
 }
 
 /* Whether it is written where that of the protocol is, or behind all that is judged. transport:

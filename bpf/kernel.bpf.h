@@ -22,3 +22,15 @@ struct bpf_iter_num {
 
 /* Where it cannot be cast, a program's context has the address of the same, to be read by calls. */
 #define PG_CAN_CAST_CONTEXT bpf_core_type_exists(struct bpf_iter_num)
+
+/* What of the packet these read; by calls it takes ten times as long. */
+static __always_inline const void *pg_kernel_buffer(struct __sk_buff *skb)
+{
+	return PG_CAN_CAST_CONTEXT ? bpf_cast_to_kern_ctx(skb) : (const void *)skb;
+}
+
+#define PG_KERNEL_READ(buffer, field) \
+	(PG_CAN_CAST_CONTEXT ? (buffer)->field : BPF_CORE_READ(buffer, field))
+#define PG_KERNEL_READ_BITS(buffer, field) \
+	(PG_CAN_CAST_CONTEXT ? BPF_CORE_READ_BITFIELD(buffer, field) \
+			     : BPF_CORE_READ_BITFIELD_PROBED(buffer, field))

@@ -45,8 +45,7 @@ static __always_inline bool pg_link_is_on_link(const struct pg_link *link,
 	struct pg_own_key key = {.env_id = link->header.env_id, .addr = *addr};
 	const __u8 *hop;
 
-	if (pg_addr_is_multicast(addr) ||
-	    (addr->word[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
+	if (pg_addr_is_multicast(addr) || pg_addr_is_link_local(addr) ||
 	    (table && pg_link_peer_find(table, addr) & PG_LINK_PEER_NEIGHBOUR))
 		return true;
 	/* What the host is seen to say is not recorded. */

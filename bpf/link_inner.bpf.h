@@ -20,13 +20,9 @@ struct sk_buff___inner {
 
 static __always_inline bool pg_skips_guard(struct __sk_buff *skb)
 {
-	const struct sk_buff___inner *buffer = (const void *)skb;
+	const struct sk_buff___inner *buffer = pg_kernel_buffer(skb);
 
 	/* Without it the kernel has no tc either. */
-	if (!bpf_core_field_exists(buffer->tc_skip_classify))
-		return false;
-	if (!PG_CAN_CAST_CONTEXT)
-		return BPF_CORE_READ_BITFIELD_PROBED(buffer, tc_skip_classify);
-	buffer = bpf_cast_to_kern_ctx(skb);
-	return BPF_CORE_READ_BITFIELD(buffer, tc_skip_classify);
+	return bpf_core_field_exists(buffer->tc_skip_classify) &&
+	       PG_KERNEL_READ_BITS(buffer, tc_skip_classify);
 }

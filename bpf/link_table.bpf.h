@@ -286,7 +286,7 @@ static __always_inline bool pg_link_is_gateway(const struct pg_link_table *table
 static __always_inline bool pg_link_is_near(const struct pg_link_stations *stations,
 					    const struct pg_addr *addr)
 {
-	__u64 found = (addr->word[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000);
+	__u64 found = pg_addr_is_link_local(addr);
 
 #pragma unroll
 	for (__u32 i = 0; i < PG_LINK_NETWORKS; i++) {

@@ -4,7 +4,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+
+int pg_netns_open(pid_t pid, ino_t inode)
+{
+	pg_autoclose int fd = -1;
+	struct stat status;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &status) || status.st_ino != inode)
+		return -1;
+	return PG_TAKE_FD(fd);
+}
 
 int pg_netns_enter(int netns_fd, int *ret_back, struct pg_error *err)
 {

@@ -82,3 +82,16 @@ bool pg_same_namespace(int proc_fd, const char *name, const char *other_process)
 	snprintf(path, sizeof(path), "/proc/%s/ns/%s", other_process, name);
 	return stat(path, &other) == 0 && own.st_ino == other.st_ino && own.st_dev == other.st_dev;
 }
+
+bool pg_same_root(int proc_fd, const char *other_process)
+{
+	const int flags = AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT;
+	struct statx own, other;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%s/root", other_process);
+	return statx(proc_fd, "root", flags, STATX_INO, &own) == 0 &&
+	       statx(AT_FDCWD, path, flags, STATX_INO, &other) == 0 &&
+	       own.stx_ino == other.stx_ino && own.stx_dev_major == other.stx_dev_major &&
+	       own.stx_dev_minor == other.stx_dev_minor;
+}

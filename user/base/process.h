@@ -2,9 +2,14 @@
 /* What /proc/PID says of a process. */
 #pragma once
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL /* Linux 6.9 */
+#endif
 
 /*
  * The number in the line of /proc/PID/status that begins with the field, and a colon. A process
@@ -26,3 +31,7 @@ pid_t pg_process_living(pid_t pid);
 /* Whether both name the same namespace; in doubt they do not. proc_fd: /proc/PID; other_process: a
  * number, or "self". */
 bool pg_same_namespace(int proc_fd, const char *name, const char *other_process);
+
+/* The same of their root directories, as these are cached: a file system that a workload has made,
+ * and that may not answer, is not asked. */
+bool pg_same_root(int proc_fd, const char *other_process);

@@ -424,7 +424,8 @@ static int find_first(struct pg_environment *environment, enum pg_homes_look why
 	}
 	if (error != -EAGAIN)
 		return error;
-	err->number = -EINVAL;
+	if (err)
+		err->number = -EINVAL;
 	return -EINVAL;
 }
 

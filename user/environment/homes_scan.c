@@ -26,7 +26,6 @@ struct look {
 	struct pg_scan *scan;
 	size_t member;
 	ino_t own_user;
-	struct statx own_root;
 	pid_t own_pid; /* 0: our children are the workload */
 	char *status;
 };
@@ -98,27 +97,6 @@ static int add(struct pg_scan *scan, pid_t pid, struct pg_scanned **ret_scanned)
 	return 0;
 }
 
-/* As it is cached: a file system that the workload has made, and that may not answer, is not asked.
- */
-static bool read_root(const char *process, struct statx *ret_root)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%s/root", process);
-	return !statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, ret_root);
-}
-
-static bool has_own_root(const struct look *look, pid_t pid)
-{
-	struct statx root;
-	char process[16];
-
-	snprintf(process, sizeof(process), "%d", (int)pid);
-	return !read_root(process, &root) || root.stx_dev_major != look->own_root.stx_dev_major ||
-	       root.stx_dev_minor != look->own_root.stx_dev_minor ||
-	       root.stx_ino != look->own_root.stx_ino;
-}
-
 /* Whether the process has, and not one thread of it alone; in doubt it has. */
 static bool has_executed(const struct look *look, uint64_t process)
 {
@@ -134,7 +112,7 @@ static bool has_executed(const struct look *look, uint64_t process)
  * A capability that is in the bounding set can come back with a set-user-ID program. It counts in
  * the namespaces that its process's user namespace owns, and those of the user namespaces below.
  */
-static void judge(const struct look *look, struct pg_scanned *scanned, pid_t tid)
+static void judge(const struct look *look, struct pg_scanned *scanned, pid_t tid, int dir)
 {
 	const ino_t user = inode_of(tid, "ns/user");
 	uint64_t bounding = 0, process = 0;
@@ -144,7 +122,7 @@ static void judge(const struct look *look, struct pg_scanned *scanned, pid_t tid
 	    (user != scanned->owner && user != look->own_user))
 		return;
 	scanned->admin = true;
-	if (!has_own_root(look, tid))
+	if (pg_same_root(dir, "self"))
 		return;
 	scanned->started = true;
 	(void)!pg_status_number(look->status, "Tgid", 10, &process);
@@ -194,7 +172,7 @@ static int look_at(const struct look *look, pid_t tid)
 	scanned->members |= member;
 	if (!(look->scan->left & member) && has_left(look, scanned, tid))
 		look->scan->left |= member;
-	judge(look, scanned, tid);
+	judge(look, scanned, tid, dir);
 	return 0;
 }
 
@@ -227,7 +205,7 @@ int pg_scan_make(const struct pg_environment *environment, struct pg_scan *ret_s
 	*ret_scan = (struct pg_scan){};
 	if (!status)
 		return pg_fail(err, -ENOMEM, "not enough memory to look for processes");
-	if (!look.own_user || !read_root("self", &look.own_root))
+	if (!look.own_user)
 		return pg_fail_errno(err, -errno, "looking at /proc/self");
 	for (size_t i = 0; i < pg_place_count(environment) && !error; i++) {
 		look.member = i;

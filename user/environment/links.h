@@ -178,8 +178,6 @@ bool pg_home_has_other(const struct pg_home *home);
 /* links_hops.c: *hops is what is known so far. */
 int pg_home_read_hops(struct pg_home *home, const struct pg_who *who, struct pg_hops *hops,
 		      struct pg_error *err) PG_MUST_CHECK;
-/* The network namespace, by a process in it; -1: that has gone. */
-int pg_home_open(const struct pg_home *home, pid_t pid);
 void pg_veth_set_networks(struct pg_veth *veth, const struct pg_hops *hops);
 /* Of an Environment that has been adopted: the networks that its last owner has set. */
 void pg_hops_recall(struct pg_hops *hops, const struct pg_link_stations *stations);

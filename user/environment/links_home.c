@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/netns.h"
 #include "base/vector.h"
 
 struct looking {
@@ -196,7 +197,7 @@ static int guard_listed(struct pg_home *home, const struct pg_links *links, stru
 static void ask_anew(const struct pg_home *home, const struct pg_links *links)
 {
 	struct pg_host *host = home->environment->host;
-	pg_autoclose int fd = links->who.pid ? pg_home_open(home, links->who.pid) : -1;
+	pg_autoclose int fd = links->who.pid ? pg_netns_open(links->who.pid, home->inode) : -1;
 	struct pg_veth *veth;
 
 	if (fd < 0)

@@ -10,10 +10,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/netns.h"
 #include "kernel/link.h"
 
 struct looking {
@@ -81,23 +80,10 @@ static void take_network(void *userdata, const struct pg_prefix *network)
 	add_network(looking->hops, network);
 }
 
-int pg_home_open(const struct pg_home *home, pid_t pid)
-{
-	pg_autoclose int fd = -1;
-	struct stat status;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &status) || status.st_ino != home->inode)
-		return -1;
-	return PG_TAKE_FD(fd);
-}
-
 static int read_routes(struct looking *looking, pid_t pid, struct pg_error *err)
 {
 	const struct pg_device_routes visits = {take_router, take_network, looking};
-	pg_autoclose int fd = pg_home_open(looking->home, pid);
+	pg_autoclose int fd = pg_netns_open(pid, looking->home->inode);
 	int error;
 
 	if (fd < 0)

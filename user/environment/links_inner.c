@@ -3,9 +3,8 @@
 #include "links.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 
+#include "base/netns.h"
 #include "kernel/link.h"
 
 int pg_veth_close_inner(const struct pg_home *home, struct pg_veth *veth, const struct pg_who *who,
@@ -17,7 +16,7 @@ int pg_veth_close_inner(const struct pg_home *home, struct pg_veth *veth, const 
 	/* While nobody is there nobody sends; who comes is looked at. */
 	if (veth->inner || !who->pid)
 		return 0;
-	fd = pg_home_open(home, who->pid);
+	fd = pg_netns_open(who->pid, home->inode);
 	if (fd < 0)
 		return 0;
 	error = pg_link_inner_attach(home->environment->host->kernel, fd, veth->peer, err);
@@ -36,14 +35,10 @@ void pg_veth_open_inner(const struct pg_link_watch *watch, struct pg_veth *veth)
 	/* Where nobody is known to be it goes with the namespace. */
 	for (size_t i = 0; i < watch->process_count; i++) {
 		pg_autoclose int fd = -1;
-		struct stat status;
-		char path[64];
 
-		if (watch->processes[i].inode != veth->inode)
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)watch->processes[i].pid);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd < 0 || fstat(fd, &status) || status.st_ino != veth->inode)
+		if (watch->processes[i].inode == veth->inode)
+			fd = pg_netns_open(watch->processes[i].pid, veth->inode);
+		if (fd < 0)
 			continue;
 		pg_link_inner_detach(fd, veth->peer);
 		return;

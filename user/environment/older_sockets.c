@@ -28,10 +28,6 @@
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71 /* Linux 5.14 */
 #endif
-#ifndef PIDFD_THREAD
-#define PIDFD_THREAD O_EXCL /* Linux 6.9 */
-#endif
-
 /* One that is handed over takes microseconds to come out of the queue, if its receiver wants it. */
 #define TRIES	 6
 #define PAUSE_NS (50L * 1000 * 1000)

@@ -17,10 +17,6 @@
 #include "base/file.h"
 #include "parts.h"
 
-#ifndef PIDFD_THREAD
-#define PIDFD_THREAD O_EXCL /* Linux 6.9 */
-#endif
-
 static int open_pidfd(pid_t pid, unsigned int flags)
 {
 	return (int)syscall(SYS_pidfd_open, pid, flags);

@@ -44,27 +44,13 @@ static uint64_t capabilities_of(const char *status)
 	return all;
 }
 
-/* statx() as it is cached: a file system that a container has made is not asked. */
-static bool same_root(int proc_fd, const char *other_process)
-{
-	const int flags = AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT;
-	struct statx own, other;
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/%s/root", other_process);
-	return statx(proc_fd, "root", flags, STATX_INO, &own) == 0 &&
-	       statx(AT_FDCWD, path, flags, STATX_INO, &other) == 0 &&
-	       own.stx_ino == other.stx_ino && own.stx_dev_major == other.stx_dev_major &&
-	       own.stx_dev_minor == other.stx_dev_minor;
-}
-
 /* A service may have mounts of its own and the host's root directory. So may a container that was
  * given the host's files and changed its root to them, but not the namespaces as well. */
 static bool is_of_host(int proc_fd)
 {
 	static const char *const namespaces[] = {"pid", "ipc", "cgroup"};
 
-	if (!same_root(proc_fd, "1") && !same_root(proc_fd, "self"))
+	if (!pg_same_root(proc_fd, "1") && !pg_same_root(proc_fd, "self"))
 		return false;
 	if (pg_same_namespace(proc_fd, "mnt", "1") || pg_same_namespace(proc_fd, "mnt", "self"))
 		return true;
