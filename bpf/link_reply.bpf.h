@@ -9,6 +9,7 @@
 #include "flow.bpf.h"
 #include "link_packet.bpf.h"
 #include "link_table.bpf.h"
+#include "tracked.bpf.h"
 
 #define PG_ICMP_ECHO_REPLY    0
 #define PG_ICMP_UNREACHABLE   3
@@ -211,8 +212,8 @@ PG_APART void pg_link_note_sent(const struct pg_view *view, struct pg_link_table
 }
 
 /* A datagram comes in. Unless one has gone out first, it opens a flow; while none may be opened, it
- * may be an answer, and goes on being one. */
-static __always_inline void pg_link_see_datagram(const struct pg_view *view,
+ * may be an answer, and goes on being one. So does one that the host knows to be an answer. */
+static __always_inline void pg_link_see_datagram(struct __sk_buff *skb, const struct pg_view *view,
 						 struct pg_link_table *table,
 						 const struct pg_facts *facts,
 						 const struct pg_link_flow *tuple)
@@ -231,7 +232,7 @@ static __always_inline void pg_link_see_datagram(const struct pg_view *view,
 	}
 	if (pg_link_has_sent(table, tuple))
 		return;
-	if (pg_flow_inbound_barred(env_id)) {
+	if (pg_flow_inbound_barred(env_id) || pg_tracked_is_answer(skb)) {
 		pg_link_record_sent(table, tuple);
 		return;
 	}

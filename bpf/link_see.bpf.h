@@ -10,6 +10,7 @@
 #include "link_table.bpf.h"
 #include "maps.bpf.h"
 #include "packet.bpf.h"
+#include "tracked.bpf.h"
 #include "view.bpf.h"
 
 /* What completes a connection has ACK, and no RST. */
@@ -106,9 +107,11 @@ static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_v
 		return;
 	switch (facts->protocol) {
 	case IPPROTO_TCP:
+		if (pg_tracked_is_answer(skb))
+			return;
 		break;
 	case IPPROTO_UDP:
-		pg_link_see_datagram(view, table, facts, &key);
+		pg_link_see_datagram(skb, view, table, facts, &key);
 		/* Nor is the kernel's error about an answer one. */
 		if (pg_link_has_sent(table, &key))
 			return;
