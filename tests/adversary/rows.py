@@ -207,6 +207,13 @@ _row("question_to_station", "the same: to another station of the network", "46",
      rare="nf_tables netdev egress")
 _row("question_filled", "the same: octets where the kernel leaves it empty", "46", "admin", None,
      rare="nf_tables netdev egress")
+_row("neighbour_far_away", "the kernel asks whether D is still a neighbour", "6", "admin", None)
+_row("skipped_by_ifb", "frames that the kernel classifies no more", "46", "admin", "denied",
+     rare="ifb")
+_row("checksum_elsewhere", "a checksum that is written behind the guard, into the destination",
+     "6", "admin", "denied", rare="nft_fwd_netdev")
+_row("reset_of_peer", "the reset of a connection on loopback with D's address, handed on", "46",
+     "admin", None, rare="nft_fwd_netdev")
 _row("host_macvlan", "a macvlan device on one of the host's", "46", "admin", None, leak=CONFINED,
      rare="macvlan, and no user namespace of its own")
 _row("host_vxlan", "VXLAN that the host sends", "46", "admin", None, leak=CONFINED,
