@@ -5,6 +5,7 @@ Phasegate answers, and the application sees the nameserver that it asked."""
 import os
 
 from dnslab import DNSCLIENT, NOBODY4, NOBODY6, PYTHON, DnsTest, with_resolv_conf
+from dnsserver import cname
 from harness import main, token
 from lab import A4, A6, CLIENT4, CLIENT6, D4, R4, Namespace, mapped
 from phasegate import allowlist, policy
@@ -14,6 +15,7 @@ NAME, SECRET = "allowed.example.com", "secret.example.net"
 POLICY = policy(run=allowlist(NAME))
 # Without a route, in the resolver's own namespace, Docker's, systemd-resolved's, none at all.
 NO_ROUTE4, NO_ROUTE6 = "100.64.9.9", "2001:db8:9999::9"
+NEAR4 = "10.99.0.7"
 SERVERS = (NO_ROUTE4, NO_ROUTE6, R4, "127.0.0.11", "127.0.0.53", "127.0.0.1", "::1", NOBODY4,
            NOBODY6, CLIENT4, D4)
 
@@ -272,6 +274,29 @@ class TheEnvironmentsOwn(DnsTest):
         self.assertEqual(inner.names(), [])
         self.assert_refused(inside, D4)
         self.assertEqual(inside.warnings("environment_resolver"), [])
+
+    def test_server_inside_that_leads_elsewhere(self):
+        """As Docker's does that asks others from inside, where processes can answer for them: of
+        one in a container's namespace only what is on the networks there is believed."""
+        own = self.file("own.conf", "nameserver 127.0.0.11\n")
+        inside = self.client(policy(run=allowlist("near", "far", "alias")), "--resolv-conf", own,
+                             before=NEW_NAMESPACE)
+        path = f"/proc/{inside('pid')}/ns/net"
+        namespace = Namespace(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        self.addCleanup(namespace.close)
+        namespace.ip("link add eth0 type veth peer name other", "addr add 10.99.0.2/24 dev eth0",
+                     "link set eth0 up", "link set other up", "route add default via 10.99.0.1")
+        docker = self.nameserver(("127.0.0.11",), namespace=namespace)
+        docker.host("near", NEAR4)
+        docker.host("far", D4)
+        docker.records("alias", cname("alias", "secret.far.example"))
+        for name in ("far", "alias"):
+            self.assertEqual(inside("ask", NOBODY4, name)["rcode"], "SERVFAIL")
+            self.assertIn(name, docker.names())
+        self.assertEqual(inside("ask", NOBODY4, "secret.far.example")["rcode"], "NXDOMAIN")
+        self.assertEqual(self.server.names(), [])
+        self.assert_refused(inside, D4)
+        self.assert_resolves(inside, "near", NEAR4)
 
     def test_in_the_namespace_of_the_query(self):
         inside = self.start(policy(run=allowlist(NAME)), "--resolver", "environment",

@@ -2,6 +2,8 @@
 /* By which device an address is reached. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/cleanup.h"
 #include "net/addr.h"
 
@@ -11,3 +13,10 @@
  * come to it.
  */
 int pg_device_bind(int fd, int netns_fd, const struct pg_addr *addr) PG_MUST_CHECK;
+
+/* Whether it is an address of the namespace itself; also if that cannot be told. */
+bool pg_device_may_be_inside(int netns_fd, const struct pg_addr *addr);
+
+/* Whether the address is on a network that the namespace is joined to: no router is needed, nor is
+ * it what is left when no other route leads there. */
+bool pg_device_is_near(int netns_fd, const struct pg_addr *addr);

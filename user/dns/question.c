@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "device.h"
 #include "resolver_internal.h"
 
 static const struct pg_upstream_failure removed = {.text = "the server is not used any more",
@@ -128,12 +129,33 @@ int pg_question_join(struct pg_resolver *resolver, const struct pg_answer_key *k
 	return 0;
 }
 
-int pg_question_read(void *userdata, struct pg_query *query, const uint8_t *message, size_t size)
+static int check_near(void *userdata, const struct pg_addr *addr, uint32_t ttl)
+{
+	const int *netns_fd = userdata;
+
+	return pg_device_is_near(*netns_fd, addr) ? 0 : -EXDEV;
+}
+
+/* See pg_resolver_keep_near(). */
+static int check_answer(const struct pg_question *question, const struct pg_addr *server,
+			const struct pg_answer *answer)
+{
+	int netns_fd = pg_resolver_near_netns(question->resolver, question->key.upstream);
+
+	if (netns_fd < 0 || !answer->count || !pg_device_may_be_inside(netns_fd, server))
+		return 0;
+	return answer->chain ? -EXDEV : pg_answer_addresses(answer, check_near, &netns_fd);
+}
+
+int pg_question_read(void *userdata, struct pg_query *query, const struct pg_addr *server,
+		     const uint8_t *message, size_t size)
 {
 	struct pg_question *question = (struct pg_question *)query;
 	PG_CLEANUP(pg_answer_freep) struct pg_answer *answer = NULL;
 	int r = pg_answer_read(message, size, query->name, query->type, &answer);
 
+	if (r >= 0)
+		r = check_answer(question, server, answer);
 	if (r < 0)
 		return r;
 	if (question->answer)

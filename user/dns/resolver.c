@@ -106,6 +106,13 @@ struct pg_upstream *pg_resolver_upstream(const struct pg_resolver *resolver, uns
 	return upstream ? upstream->upstream : NULL;
 }
 
+int pg_resolver_near_netns(const struct pg_resolver *resolver, unsigned int id)
+{
+	const struct pg_resolver_upstream *upstream = find(resolver, id);
+
+	return upstream ? upstream->near_netns_fd : -1;
+}
+
 static int prepare_socket(void *userdata, int fd, struct pg_error *err)
 {
 	const struct pg_resolver *resolver = userdata;
@@ -139,6 +146,7 @@ int pg_resolver_add_upstream(struct pg_resolver *resolver, const struct pg_endpo
 	if (!upstream)
 		return pg_fail(err, -ENOMEM, "no memory for %zu DNS servers", count);
 	upstream->id = resolver->last_upstream + 1;
+	upstream->near_netns_fd = -1;
 	options.tag = (uint16_t)upstream->id;
 	r = pg_upstream_new(&options, &upstream->upstream, err);
 	if (r < 0)
@@ -147,6 +155,14 @@ int pg_resolver_add_upstream(struct pg_resolver *resolver, const struct pg_endpo
 	LIST_INSERT_HEAD(&resolver->upstreams, upstream, entry);
 	upstream = NULL;
 	return 0;
+}
+
+void pg_resolver_keep_near(struct pg_resolver *resolver, unsigned int upstream, int netns_fd)
+{
+	struct pg_resolver_upstream *found = find(resolver, upstream);
+
+	if (found)
+		found->near_netns_fd = netns_fd;
 }
 
 void pg_resolver_remove_upstream(struct pg_resolver *resolver, unsigned int upstream)

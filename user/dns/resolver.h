@@ -140,6 +140,12 @@ static inline void pg_resolver_freep(struct pg_resolver **resolver)
 int pg_resolver_add_upstream(struct pg_resolver *resolver, const struct pg_endpoint *servers,
 			     size_t count, int netns_fd, unsigned int *ret_upstream,
 			     struct pg_error *err) PG_MUST_CHECK;
+/*
+ * Of those servers which are addresses of the namespace itself, as Docker's is, no answer is taken
+ * that leads elsewhere than to the networks there: a CNAME, or an address behind a router. Such a
+ * server may ask others from inside, where processes can answer in their name.
+ */
+void pg_resolver_keep_near(struct pg_resolver *resolver, unsigned int upstream, int netns_fd);
 /* Questions under way to it fail. */
 void pg_resolver_remove_upstream(struct pg_resolver *resolver, unsigned int upstream);
 

@@ -76,6 +76,7 @@ struct pg_resolver_upstream {
 	LIST_ENTRY(pg_resolver_upstream) entry;
 	unsigned int id;
 	struct pg_upstream *upstream;
+	int near_netns_fd; /* of pg_resolver_keep_near(), or -1 */
 };
 
 struct pg_resolver {
@@ -105,6 +106,9 @@ int pg_resolver_new_tuned(const struct pg_resolver_hooks *hooks, enum pg_denial 
 
 /* NULL: it was removed. */
 struct pg_upstream *pg_resolver_upstream(const struct pg_resolver *resolver, unsigned int id);
+
+/* -1: what its servers say is believed, or it was removed. */
+int pg_resolver_near_netns(const struct pg_resolver *resolver, unsigned int id);
 
 /* Sets the timer unless it is set early enough. more: there is something to do at once. */
 void pg_resolver_arm(struct pg_resolver *resolver, bool more);
@@ -177,7 +181,8 @@ int pg_question_join(struct pg_resolver *resolver, const struct pg_answer_key *k
 		     const struct pg_waiter *waiter) PG_MUST_CHECK;
 
 /* What the upstreams call; userdata is the resolver. */
-int pg_question_read(void *userdata, struct pg_query *query, const uint8_t *message, size_t size);
+int pg_question_read(void *userdata, struct pg_query *query, const struct pg_addr *server,
+		     const uint8_t *message, size_t size);
 void pg_question_done(void *userdata, struct pg_query *query);
 
 /* load.c */

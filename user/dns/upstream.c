@@ -85,6 +85,9 @@ static const struct pg_upstream_failure other_code = {.text = "the server answer
 static const struct pg_upstream_failure other_case =
 	{.text = "what looks like the server's answer has another question",
 	 .ede = PG_EDE_NO_REACHABLE};
+static const struct pg_upstream_failure far =
+	{.text = "the server inside told of an address outside of the networks there",
+	 .ede = PG_EDE_OTHER};
 static const struct pg_upstream_failure malformed = {.text = "the server's answer is malformed",
 						     .ede = PG_EDE_NO_REACHABLE};
 
@@ -276,14 +279,14 @@ static const struct pg_upstream_failure *judge(struct pg_attempt *attempt, int s
 {
 	const struct pg_upstream_options *options = &attempt->upstream->options;
 	struct server *server = &attempt->upstream->servers[attempt->server];
+	int r;
 
 	if (status == ARES_ETIMEOUT)
 		return &silent;
 	if (status == ARES_ENOMEM)
 		return &no_memory;
 	if (status != ARES_SUCCESS || !message || size < HFIXEDSZ) {
-		int r = server->channels.socket_error;
-
+		r = server->channels.socket_error;
 		return r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -ENOMEM || r == -ENOSPC
 			       ? &no_socket
 			       : &unreachable;
@@ -295,8 +298,10 @@ static const struct pg_upstream_failure *judge(struct pg_attempt *attempt, int s
 	switch (message[3] & 0x0f) {
 	case ns_r_noerror:
 	case ns_r_nxdomain:
-		if (options->read(options->userdata, attempt->query, message, (size_t)size) < 0)
-			return &malformed;
+		r = options->read(options->userdata, attempt->query,
+				  &server->channels.options.server.addr, message, (size_t)size);
+		if (r < 0)
+			return r == -EXDEV ? &far : &malformed;
 		return NULL;
 	case ns_r_formerr:
 		server->plain = true;

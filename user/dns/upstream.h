@@ -68,9 +68,11 @@ struct pg_upstream_options {
 	int (*prepare_socket)(void *userdata, int fd, struct pg_error *err);
 	/*
 	 * Reads a response of a server to the query's question with the code NOERROR or NXDOMAIN.
-	 * A negative errno says that it is malformed, which counts as a failed attempt.
+	 * A negative errno says that it is malformed, or -EXDEV that the server may not say so,
+	 * which counts as a failed attempt.
 	 */
-	int (*read)(void *userdata, struct pg_query *query, const uint8_t *message, size_t size);
+	int (*read)(void *userdata, struct pg_query *query, const struct pg_addr *server,
+		    const uint8_t *message, size_t size);
 	/* The query has ended. The upstream does not touch it from here on. */
 	void (*done)(void *userdata, struct pg_query *query);
 	void *userdata;

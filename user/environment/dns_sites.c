@@ -185,6 +185,9 @@ static int add_site(struct pg_dns *dns, int netns_fd, struct pg_site **ret_site,
 		return error;
 	}
 	site->inode = status.st_ino;
+	/* Nobody says of `phasegate run` itself that containers are in its namespace. */
+	if (dns->upstream && dns->site_count)
+		pg_resolver_keep_near(dns->resolver, site->own_upstream, site->netns_fd);
 	LIST_INSERT_HEAD(&dns->sites, site, link);
 	dns->site_count++;
 	*ret_site = site;
