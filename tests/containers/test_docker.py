@@ -13,9 +13,10 @@ import unittest
 import cgroups
 import vectors
 from containercase import ContainerTest
+from dnsserver import DnsServer
 from dockerd import AVAILABLE, GATEWAY, Dockerd
 from harness import main
-from lab import A4, B4, D4
+from lab import A4, B4, D4, R4
 from phasegate import BINARY, LIMIT, NO_NETWORK, PUBLIC, allowlist
 from recorder import PORT
 
@@ -230,6 +231,33 @@ class Docker(ContainerTest):
         agent = self.probe(side)
         agent("socket 0 tcp4")
         self.assertEqual(agent(f"connect 0 {address} 5000")["errno"], "")
+
+    def test_names_of_its_own_nameserver(self):
+        """Nobody has named it to the agent, and the container can answer in its place before it is
+        confined: what it says opens only what is on the container's network."""
+        near, _ = self.container()
+        name, _ = self.container("--dns", R4)
+        address = self.address(near, "bridge")
+        nameserver = DnsServer(self.lab)
+        nameserver.host("near", address)
+        nameserver.host("far", D4)
+        made = self.attach(name, policy={"network_policy": PUBLIC,
+                                         "run_network_policy": allowlist("near", "far", A4)})
+        self.assertEqual([w["message"].split()[0] for w in made["warnings"]
+                          if w["code"] == "unresolved"], ["far"])
+        for phase in ("setup", "run"):
+            self.daemon.phase(made["name"], phase, survivors="allow")
+            answers = [self.docker.call("exec", name, "/bin/busybox", "nslookup", "-type=a", one,
+                                        check=False).stdout.decode() for one in ("near", "far")]
+            self.assertIn(address, answers[0])
+            self.assertNotIn(D4, answers[1])
+        self.assertIn("far", nameserver.names())
+        self.assert_denied(self.probe(name), vectors.tcp, D4, PORT)
+        # Of one that the request names all is believed.
+        self.daemon.destroy(made["name"], "release")
+        made = self.attach(name, policy={"network_policy": allowlist("far")},
+                           dns={"own_resolvers": [R4]})
+        self.assert_reaches(self.probe(name), vectors.tcp, D4, PORT)
 
     def address(self, name, network):
         done = self.docker.call("inspect", "--format",

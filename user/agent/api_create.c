@@ -26,7 +26,7 @@ struct creation {
 	struct pg_endpoint resolvers[PG_NAMESERVERS_MAX];
 	size_t resolver_count;
 	struct pg_endpoint own_resolvers[PG_NAMESERVERS_MAX];
-	size_t own_resolver_count;
+	size_t own_resolver_count, told_resolver_count;
 	struct pg_managed *managed;
 };
 
@@ -103,9 +103,11 @@ static int find_resolvers(struct pg_agent *agent, struct creation *creation, str
 				PG_NAMESERVERS_MAX, &creation->own_resolver_count);
 	for (size_t i = 0; i < creation->wanted.own_resolver_count &&
 			   creation->own_resolver_count < PG_NAMESERVERS_MAX;
-	     i++)
+	     i++) {
 		creation->own_resolvers[creation->own_resolver_count++] =
 			creation->wanted.own_resolvers[i];
+		creation->told_resolver_count++;
+	}
 	if (creation->resolver_count > 0 ||
 	    pg_resolv_conf_read(NULL, creation->resolvers, PG_NAMESERVERS_MAX,
 				&creation->resolver_count, &err) == 0 ||
@@ -199,6 +201,7 @@ static int make(struct pg_agent *agent, const struct pg_request *request, struct
 		.resolver_count = creation->resolver_count,
 		.own_resolvers = creation->own_resolvers,
 		.own_resolver_count = creation->own_resolver_count,
+		.told_resolver_count = creation->told_resolver_count,
 		.dns = wanted->dns,
 		.owner = request->caller->uid,
 		.refused_rights =

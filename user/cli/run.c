@@ -108,6 +108,7 @@ static int confine_and_run(struct run_options *options, const struct pg_policy *
 			" asked where the workload may answer in their place");
 	environment_options.resolver_count = options->dns.resolver_count;
 	environment_options.own_resolver_count = options->dns.own_resolver_count;
+	environment_options.told_resolver_count = options->dns.own_resolver_count;
 	/* From here on a signal cannot end this process half-way: it is read when there is time. */
 	if (run_waiter_open(&waiter, &err) || pg_workload_init(&options->workload, &err))
 		return fail(report, "failed", PG_EXIT_FAILURE, &err);

@@ -140,9 +140,12 @@ static int check_near(void *userdata, const struct pg_addr *addr, uint32_t ttl)
 static int check_answer(const struct pg_question *question, const struct pg_addr *server,
 			const struct pg_answer *answer)
 {
-	int netns_fd = pg_resolver_near_netns(question->resolver, question->key.upstream);
+	int netns_fd;
 
-	if (netns_fd < 0 || !answer->count || !pg_device_may_be_inside(netns_fd, server))
+	if (!answer->count)
+		return 0;
+	netns_fd = pg_resolver_near_netns(question->resolver, question->key.upstream, server);
+	if (netns_fd < 0)
 		return 0;
 	return answer->chain ? -EXDEV : pg_answer_addresses(answer, check_near, &netns_fd);
 }

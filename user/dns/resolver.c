@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "device.h"
 #include "resolver_internal.h"
 
 /* Events handled by one pg_resolver_process(); the rest keeps the descriptor readable. */
@@ -106,11 +107,18 @@ struct pg_upstream *pg_resolver_upstream(const struct pg_resolver *resolver, uns
 	return upstream ? upstream->upstream : NULL;
 }
 
-int pg_resolver_near_netns(const struct pg_resolver *resolver, unsigned int id)
+int pg_resolver_near_netns(const struct pg_resolver *resolver, unsigned int id,
+			   const struct pg_addr *server)
 {
 	const struct pg_resolver_upstream *upstream = find(resolver, id);
 
-	return upstream ? upstream->near_netns_fd : -1;
+	if (!upstream || upstream->near_netns_fd < 0)
+		return -1;
+	for (size_t i = 0; i < upstream->told_count; i++)
+		if (pg_addr_compare(&upstream->told[i].addr, server) == 0 &&
+		    !pg_device_may_be_inside(upstream->near_netns_fd, server))
+			return -1;
+	return upstream->near_netns_fd;
 }
 
 static int prepare_socket(void *userdata, int fd, struct pg_error *err)
@@ -157,12 +165,16 @@ int pg_resolver_add_upstream(struct pg_resolver *resolver, const struct pg_endpo
 	return 0;
 }
 
-void pg_resolver_keep_near(struct pg_resolver *resolver, unsigned int upstream, int netns_fd)
+void pg_resolver_keep_near(struct pg_resolver *resolver, unsigned int upstream, int netns_fd,
+			   const struct pg_endpoint *told, size_t told_count)
 {
 	struct pg_resolver_upstream *found = find(resolver, upstream);
 
-	if (found)
-		found->near_netns_fd = netns_fd;
+	if (!found)
+		return;
+	found->near_netns_fd = netns_fd;
+	found->told = told;
+	found->told_count = told_count;
 }
 
 void pg_resolver_remove_upstream(struct pg_resolver *resolver, unsigned int upstream)

@@ -141,11 +141,14 @@ int pg_resolver_add_upstream(struct pg_resolver *resolver, const struct pg_endpo
 			     size_t count, int netns_fd, unsigned int *ret_upstream,
 			     struct pg_error *err) PG_MUST_CHECK;
 /*
- * Of those servers which are addresses of the namespace itself, as Docker's is, no answer is taken
- * that leads elsewhere than to the networks there: a CNAME, or an address behind a router. Such a
- * server may ask others from inside, where processes can answer in their name.
+ * Of those servers which are addresses of the namespace itself, as Docker's is, and of all but
+ * those that were told by name, no answer is taken that leads elsewhere than to the networks there:
+ * a CNAME, or an address behind a router. The first may ask others from inside, and processes there
+ * can answer in a server's name: by lo, or by way of the host as long as nothing is denied to them.
+ * The servers that are told must stay.
  */
-void pg_resolver_keep_near(struct pg_resolver *resolver, unsigned int upstream, int netns_fd);
+void pg_resolver_keep_near(struct pg_resolver *resolver, unsigned int upstream, int netns_fd,
+			   const struct pg_endpoint *told, size_t told_count);
 /* Questions under way to it fail. */
 void pg_resolver_remove_upstream(struct pg_resolver *resolver, unsigned int upstream);
 

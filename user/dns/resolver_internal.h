@@ -76,7 +76,10 @@ struct pg_resolver_upstream {
 	LIST_ENTRY(pg_resolver_upstream) entry;
 	unsigned int id;
 	struct pg_upstream *upstream;
-	int near_netns_fd; /* of pg_resolver_keep_near(), or -1 */
+	/* Of pg_resolver_keep_near(), -1: what all its servers say is believed. */
+	int near_netns_fd;
+	const struct pg_endpoint *told;
+	size_t told_count;
 };
 
 struct pg_resolver {
@@ -107,8 +110,9 @@ int pg_resolver_new_tuned(const struct pg_resolver_hooks *hooks, enum pg_denial 
 /* NULL: it was removed. */
 struct pg_upstream *pg_resolver_upstream(const struct pg_resolver *resolver, unsigned int id);
 
-/* -1: what its servers say is believed, or it was removed. */
-int pg_resolver_near_netns(const struct pg_resolver *resolver, unsigned int id);
+/* The namespace that answers of the server must not lead out of, or -1. */
+int pg_resolver_near_netns(const struct pg_resolver *resolver, unsigned int id,
+			   const struct pg_addr *server);
 
 /* Sets the timer unless it is set early enough. more: there is something to do at once. */
 void pg_resolver_arm(struct pg_resolver *resolver, bool more);

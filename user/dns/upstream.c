@@ -86,7 +86,7 @@ static const struct pg_upstream_failure other_case =
 	{.text = "what looks like the server's answer has another question",
 	 .ede = PG_EDE_NO_REACHABLE};
 static const struct pg_upstream_failure far =
-	{.text = "the server inside told of an address outside of the networks there",
+	{.text = "the server may tell of addresses on the networks there only",
 	 .ede = PG_EDE_OTHER};
 static const struct pg_upstream_failure malformed = {.text = "the server's answer is malformed",
 						     .ede = PG_EDE_NO_REACHABLE};

@@ -90,6 +90,7 @@ static int take_settings(struct pg_environment *environment,
 		copy_servers(settings->resolvers, options->resolvers, options->resolver_count);
 	settings->own_resolver_count = copy_servers(settings->own_resolvers, options->own_resolvers,
 						    options->own_resolver_count);
+	settings->told_resolver_count = options->told_resolver_count;
 	if (options->note && strlen(options->note) > PG_NOTE_MAX)
 		return pg_fail(err, -E2BIG, "a note of more than %lu octets", PG_NOTE_MAX);
 	settings->note = options->note ? strdup(options->note) : NULL;

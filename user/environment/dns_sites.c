@@ -187,7 +187,10 @@ static int add_site(struct pg_dns *dns, int netns_fd, struct pg_site **ret_site,
 	site->inode = status.st_ino;
 	/* Nobody says of `phasegate run` itself that containers are in its namespace. */
 	if (dns->upstream && dns->site_count)
-		pg_resolver_keep_near(dns->resolver, site->own_upstream, site->netns_fd);
+		pg_resolver_keep_near(dns->resolver, site->own_upstream, site->netns_fd,
+				      settings->own_resolvers + settings->own_resolver_count -
+					      settings->told_resolver_count,
+				      settings->told_resolver_count);
 	LIST_INSERT_HEAD(&dns->sites, site, link);
 	dns->site_count++;
 	*ret_site = site;

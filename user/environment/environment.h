@@ -86,6 +86,10 @@ struct pg_environment_options {
 	size_t resolver_count;
 	const struct pg_endpoint *own_resolvers;
 	size_t own_resolver_count;
+	/* So many of the last own ones were named by who asks for the Environment. Of the others,
+	 * which a container's resolv.conf has, only addresses on the networks there are believed.
+	 */
+	size_t told_resolver_count;
 	/* A hosts(5) file, read now, whose names have these addresses; NULL: none. */
 	const char *hosts;
 	struct pg_dns_settings dns;

@@ -94,6 +94,7 @@ static void write_settings(struct pg_json_writer *json, const struct pg_settings
 	write_endpoints(json, "resolvers", settings->resolvers, settings->resolver_count);
 	write_endpoints(json, "own_resolvers", settings->own_resolvers,
 			settings->own_resolver_count);
+	pg_json_write_number(json, "told_resolvers", settings->told_resolver_count);
 	pg_json_write_open(json, "hosts", '[');
 	for (size_t i = 0; i < settings->host_count; i++) {
 		pg_json_write_string(json, NULL, settings->hosts[i].name);

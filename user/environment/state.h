@@ -43,6 +43,7 @@ struct pg_settings {
 	struct pg_dns_settings dns;
 	struct pg_endpoint resolvers[PG_NAMESERVERS_MAX], own_resolvers[PG_NAMESERVERS_MAX];
 	size_t resolver_count, own_resolver_count;
+	size_t told_resolver_count;  /* of the last own ones, see environment.h */
 	struct pg_fixed_host *hosts; /* of a hosts file */
 	size_t host_count, host_room;
 	uid_t owner;

@@ -18,7 +18,7 @@ struct text {
 	uint64_t version, abi, state, flags, owner, held, refused_rights;
 	const char *intent, *pins, *note;
 	bool apart, report_denials, forbid_private;
-	uint64_t floor_s, grace_s, wildcard_per_minute, denial, addresses_max;
+	uint64_t floor_s, grace_s, wildcard_per_minute, denial, addresses_max, told_resolvers;
 	const struct pg_json_value *members, *listener, *banks, *resolvers, *own_resolvers, *hosts;
 };
 
@@ -44,6 +44,7 @@ static const struct pg_json_field text_fields[] = {
 	FIELD(addresses_max, PG_JSON_NUMBER, .required = true, .max = UINT32_MAX),
 	FIELD(resolvers, PG_JSON_ARRAY, .required = true, .max = PG_NAMESERVERS_MAX),
 	FIELD(own_resolvers, PG_JSON_ARRAY, .required = true, .max = PG_NAMESERVERS_MAX),
+	FIELD(told_resolvers, PG_JSON_NUMBER, .max = PG_NAMESERVERS_MAX),
 	FIELD(hosts, PG_JSON_ARRAY, .required = true),
 	FIELD(owner, PG_JSON_NUMBER, .required = true, .max = UINT32_MAX),
 	FIELD(refused_rights, PG_JSON_DECIMAL),
@@ -170,7 +171,8 @@ static int read_values(const struct pg_json *json, const struct text *text, stru
 	    (text->listener && read_endpoints(text->listener, saved->listener, &listeners)) ||
 	    read_endpoints(text->resolvers, settings->resolvers, &settings->resolver_count) ||
 	    read_endpoints(text->own_resolvers, settings->own_resolvers,
-			   &settings->own_resolver_count))
+			   &settings->own_resolver_count) ||
+	    text->told_resolvers > settings->own_resolver_count)
 		return pg_json_fail(problem, "", NULL, "a value does not fit");
 	for (item = pg_json_first(text->banks); item && !error; item = pg_json_next(item))
 		error = read_bank(json, item, &saved->banks[bank++], problem);
@@ -191,6 +193,7 @@ static int take_text(const struct text *text, struct pg_saved *saved)
 	settings->report_denials = text->report_denials;
 	settings->owner = (uid_t)text->owner;
 	settings->refused_rights = text->refused_rights;
+	settings->told_resolver_count = text->told_resolvers;
 	settings->dns = (struct pg_dns_settings){
 		.floor_s = (unsigned int)text->floor_s,
 		.grace_s = (unsigned int)text->grace_s,
