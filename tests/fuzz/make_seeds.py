@@ -51,6 +51,7 @@ def state(data):
         "apart": True, "report_denials": False, "floor_s": 1, "grace_s": 2,
         "wildcard_per_minute": 3, "forbid_private": True, "denial": 1, "addresses_max": 4,
         "resolvers": ["192.0.2.53:53"], "own_resolvers": ["[2001:db8::1]:53"],
+        "told_resolvers": 1,
         "hosts": ["db", "192.0.2.1"], "owner": 1000, "note": "{}"}
     yield json.dumps(whole).encode()
     yield json.dumps(whole).encode()[:-20]
