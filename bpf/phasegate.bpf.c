@@ -2,6 +2,8 @@
 /*
  * Entry points: one program per hook of abi/hook.h. Each reads the header and the state once,
  * gathers facts, asks the decision function and counts. An Environment's cgroup has all of them.
+ * Nothing here is of the kernel's own types, all of which libbpf would read: every start loads it.
+ * What does need them, the guard of veths, is in links.bpf.c.
  */
 #include <vmlinux.h>
 
@@ -14,11 +16,7 @@
 #include "egress.bpf.h"
 #include "flow.bpf.h"
 #include "hook.bpf.h"
-#include "link.bpf.h"
-#include "link_inner.bpf.h"
-#include "link_known.bpf.h"
-#include "link_new.bpf.h"
-#include "link_see.bpf.h"
+#include "ingress.bpf.h"
 #include "loopback.bpf.h"
 #include "maps.bpf.h"
 #include "packet.bpf.h"
@@ -60,47 +58,6 @@ int pg_egress(struct __sk_buff *skb)
 		return pg_judge_egress(skb, &view, counters);
 	}
 	pg_count(counters, PG_COUNT_PACKET, known);
-	return PG_HOOK_ALLOW;
-}
-
-static __always_inline void pg_see_datagram(struct __sk_buff *skb, const struct pg_view *view,
-					    struct pg_facts *facts, struct pg_counters *counters)
-{
-	if (!pg_may_answer(view->header, skb->sk))
-		return;
-	facts->netns = pg_socket_netns(skb->sk);
-	pg_flow_record_inbound(view, facts, counters);
-}
-
-/* A packet that may open a UDP flow. */
-static __always_inline void pg_see_packet(struct __sk_buff *skb, const struct pg_header *header,
-					  __u64 word, struct pg_counters *counters)
-{
-	struct pg_facts facts = {};
-	struct pg_packet packet = {};
-	struct pg_view view;
-
-	pg_read_packet(skb, false, 0, &facts, &packet);
-	if (facts.protocol != IPPROTO_UDP || facts.defect)
-		return;
-	pg_view_fill(&view, header, word);
-	pg_see_datagram(skb, &view, &facts, counters);
-}
-
-/* Nothing that comes in is judged, but who opened a UDP flow is remembered. */
-static __always_inline int pg_see_ingress(struct __sk_buff *skb, const struct pg_header *header,
-					  __u64 word, struct pg_counters *counters)
-{
-	if (!pg_view_is_valid(header, word)) {
-		pg_count(counters, PG_COUNT_INGRESS, PG_REASON_NO_POLICY);
-		return PG_HOOK_DENY;
-	}
-	/* An answer to what the socket has just sent is one whose flow is known. */
-	if (skb->ifindex != PG_IFINDEX_LOOPBACK && pg_ip_protocol(skb, 0) != IPPROTO_TCP &&
-	    pg_sent_find_own(skb, header->env_id, header->epoch, word >> PG_STATE_GENERATION_SHIFT,
-			     PG_SENT_IN) < 0)
-		pg_see_packet(skb, header, word, counters);
-	pg_count(counters, PG_COUNT_INGRESS, PG_REASON_INGRESS);
 	return PG_HOOK_ALLOW;
 }
 
@@ -335,73 +292,4 @@ int pg_setsockopt(struct bpf_sockopt *ctx)
 	ctx->optlen = pg_dns_ignores_recverr(ctx, &view, counters) ? PG_SOCKOPT_IGNORE
 								   : PG_SOCKOPT_UNTOUCHED;
 	return PG_HOOK_ALLOW;
-}
-
-/* Whatever has come out of a veth. A function of its own, so that its part of the stack is not
- * taken while pg_link_knows() is asked. */
-__noinline int pg_link_judge_any(struct __sk_buff *skb)
-{
-	struct pg_link_run *run = pg_link_begin();
-	__u32 ifindex = skb->ifindex;
-	const struct pg_link *link;
-	struct pg_view view;
-	__u64 env_id;
-
-	if (!run || !pg_link_make_whole(skb))
-		return PG_TC_DROP;
-	pg_link_take(skb, pg_link_sender(skb), run);
-	link = bpf_map_lookup_elem(&pg_links, &ifindex);
-	if (!link)
-		return PG_TC_DROP;
-	env_id = link->header.env_id;
-	pg_view_read(&view, &link->header);
-	return pg_link_judge(skb, run, link, bpf_map_lookup_elem(&pg_link_tables, &env_id), &view);
-}
-
-/* What comes out of a veth; see abi/link.h. */
-SEC("tc")
-int pg_link_from(struct __sk_buff *skb)
-{
-	return pg_link_knows(skb) ? PG_TC_NEXT : pg_link_judge_any(skb);
-}
-
-/* What goes in. */
-SEC("tc")
-int pg_link_to(struct __sk_buff *skb)
-{
-	if (!pg_link_see_plain(skb))
-		pg_link_see_other(skb);
-	return PG_TC_NEXT;
-}
-
-/* What leaves by the other end of it, inside. */
-SEC("tc")
-int pg_link_inner(struct __sk_buff *skb)
-{
-	return pg_skips_guard(skb) ? PG_TC_DROP : PG_TC_NEXT;
-}
-
-/*
- * Run by user space alone (pg_link_bar()), so that nothing which is recorded meanwhile gets lost.
- * cb: the Environment's id, low half first, and until when datagrams are barred; 0: they are not.
- */
-SEC("tc")
-int pg_link_bar_in(struct __sk_buff *skb)
-{
-	__u64 env_id = skb->cb[0] | (__u64)skb->cb[1] << 32;
-	struct pg_link_table *table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
-
-	if (!table)
-		return 0;
-	table->asked_any = 1;
-	if (skb->cb[2])
-		table->barred = skb->cb[2];
-	return PG_LINK_BARRED;
-}
-
-/* What comes out of one without a guard. */
-SEC("tc")
-int pg_link_new(struct __sk_buff *skb)
-{
-	return pg_is_frame_of_member(skb) ? PG_TC_DROP : PG_TC_NEXT;
 }

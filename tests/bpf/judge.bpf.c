@@ -3,9 +3,26 @@
  * The production code with its header and state in a plain array: under a test run cgroup storage
  * is always zero, so that the production programs themselves can only deny.
  */
-#include "phasegate.bpf.c"
+#include <vmlinux.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include "count.bpf.h"
+#include "decide.bpf.h"
+#include "egress.bpf.h"
+#include "flow.bpf.h"
+#include "hook.bpf.h"
+#include "ingress.bpf.h"
+#include "link.bpf.h"
+#include "link_see.bpf.h"
+#include "maps.bpf.h"
+#include "packet.bpf.h"
+#include "set.bpf.h"
+#include "view.bpf.h"
 
 #include "judge.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

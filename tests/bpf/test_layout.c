@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The object's maps, as the BPF compiler and the object's type information have them, against the
- * layouts as this compiler has them. Nothing is loaded, so it needs no root.
+ * The objects' maps, as the BPF compiler and the objects' type information have them, against the
+ * layouts as this compiler has them; and which programs are in which object. Nothing is loaded, so
+ * it needs no root.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@
 #include <phasegate/abi/state.h>
 
 #include "check.h"
+#include "links.skel.h"
 #include "phasegate.skel.h"
 
 struct layout {
@@ -189,22 +191,28 @@ static void check_all_known(struct check *check, const struct bpf_object *object
 	}
 }
 
-static void check_programs(struct check *check, const struct bpf_object *object)
-{
-	static const char *const hooks[] = {
+static const char *const hooks[] = {
 #define PG_X(symbol, program, ...) #program,
-		PG_HOOKS(PG_X) PG_LINK_HOOKS(PG_X) "pg_link_new",
-		"pg_link_bar_in",
-		"pg_link_inner",
+	PG_HOOKS(PG_X)
 #undef PG_X
-	};
-	const size_t count = sizeof(hooks) / sizeof(hooks[0]);
+};
+static const char *const link_hooks[] = {
+#define PG_X(symbol, program, ...) #program,
+	PG_LINK_HOOKS(PG_X) "pg_link_new",
+	"pg_link_bar_in",
+	"pg_link_inner",
+#undef PG_X
+};
+
+static void check_programs(struct check *check, const struct bpf_object *object,
+			   const char *const *names, size_t count)
+{
 	struct bpf_program *program;
 	size_t programs = 0;
 
 	for (size_t i = 0; i < count; i++)
-		CHECK(check, bpf_object__find_program_by_name(object, hooks[i]), "no program %s",
-		      hooks[i]);
+		CHECK(check, bpf_object__find_program_by_name(object, names[i]), "no program %s",
+		      names[i]);
 	bpf_object__for_each_program(program, object) programs++;
 	CHECK(check, programs == count, "%zu programs for %zu hooks", programs, count);
 }
@@ -212,15 +220,19 @@ static void check_programs(struct check *check, const struct bpf_object *object)
 int main(void)
 {
 	struct phasegate_bpf *skeleton = phasegate_bpf__open();
+	struct links_bpf *links = links_bpf__open();
 	struct check check = {};
 	const struct btf *btf;
 
-	if (!CHECK(&check, skeleton, "the object cannot be read: %s", strerror(errno)))
+	if (!CHECK(&check, skeleton && links, "an object cannot be read: %s", strerror(errno)))
 		return EXIT_FAILURE;
 	btf = bpf_object__btf(skeleton->obj);
-	for (size_t i = 0; i < LAYOUTS; i++)
+	for (size_t i = 0; i < LAYOUTS; i++) {
 		check_map(&check, skeleton->obj, &layouts[i]);
+		check_map(&check, links->obj, &layouts[i]);
+	}
 	check_all_known(&check, skeleton->obj);
+	check_all_known(&check, links->obj);
 	check_group(&check, "maps");
 	for (size_t i = 0; i < sizeof(structs) / sizeof(structs[0]); i++) {
 		const __s32 id = btf__find_by_name_kind(btf, structs[i].name, BTF_KIND_STRUCT);
@@ -229,8 +241,10 @@ int main(void)
 			check_type(&check, btf, "abi", (__u32)id, structs[i].name, structs[i].size);
 	}
 	check_group(&check, "structs");
-	check_programs(&check, skeleton->obj);
+	check_programs(&check, skeleton->obj, hooks, sizeof(hooks) / sizeof(hooks[0]));
+	check_programs(&check, links->obj, link_hooks, sizeof(link_hooks) / sizeof(link_hooks[0]));
 	check_group(&check, "one program a hook");
+	links_bpf__destroy(links);
 	phasegate_bpf__destroy(skeleton);
 	return check_end(&check);
 }

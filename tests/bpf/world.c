@@ -43,23 +43,6 @@ static int take_event(void *context, void *data, size_t size)
 	return 0;
 }
 
-/* Without those that judge links, whose check takes long where processors are emulated. */
-static struct phasegate_bpf *load(void)
-{
-	struct phasegate_bpf *skeleton = phasegate_bpf__open();
-	struct bpf_program *program;
-
-	if (!skeleton)
-		return NULL;
-	bpf_object__for_each_program(program, skeleton->obj)
-		bpf_program__set_autoload(program,
-					  bpf_program__type(program) != BPF_PROG_TYPE_SCHED_CLS);
-	if (!phasegate_bpf__load(skeleton))
-		return skeleton;
-	phasegate_bpf__destroy(skeleton);
-	return NULL;
-}
-
 static void attach(struct world *world)
 {
 	struct bpf_program *const programs[PG_HOOK_COUNT] = {
@@ -109,7 +92,7 @@ void world_open(struct world *world)
 		exit(CHECK_SKIPPED);
 	}
 	world_unshare();
-	world->skeleton = load();
+	world->skeleton = phasegate_bpf__open_and_load();
 	if (!world->skeleton)
 		fail("loading the programs");
 	world->ring = ring_buffer__new(bpf_map__fd(world->skeleton->maps.pg_events), take_event,

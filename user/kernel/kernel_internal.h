@@ -2,6 +2,7 @@
 /* Private to user/kernel/. */
 #pragma once
 
+#include <links.skel.h>
 #include <phasegate.skel.h>
 
 #include <phasegate/abi/set.h>
@@ -43,8 +44,8 @@ struct pg_own_book {
 
 struct pg_kernel {
 	struct phasegate_bpf *skeleton;
-	struct phasegate_bpf *links; /* link_load.c; NULL: not loaded */
-	uint32_t link_new;	     /* handle of link_new.c's filters */
+	struct links_bpf *links; /* link_load.c; NULL: not loaded */
+	uint32_t link_new;	 /* handle of link_new.c's filters */
 	struct ring_buffer *events;
 	pg_event_sink sink;
 	void *sink_userdata;
@@ -109,9 +110,6 @@ void pg_states_map(struct pg_kernel *kernel);
 void pg_states_unmap(struct pg_kernel *kernel);
 /* Sets every state to 0 that is not in use; returns how many were not 0. */
 size_t pg_states_sweep(struct pg_kernel *kernel);
-
-/* link_load.c: before the load, of all but the veth guard's programs. */
-void pg_link_programs_leave_out(const struct phasegate_bpf *skeleton);
 
 /* link_new.c: the same for all processes with the pins. */
 uint32_t pg_link_new_handle(const char *pins);

@@ -92,7 +92,6 @@ int pg_kernel_open(const char *pins, struct pg_kernel **ret_kernel, struct pg_er
 	kernel->skeleton = phasegate_bpf__open();
 	if (!kernel->skeleton)
 		return pg_fail_errno(err, -errno, "opening the BPF object");
-	pg_link_programs_leave_out(kernel->skeleton);
 	if (pins)
 		error = pg_maps_adopt(kernel, pins, &kernel->adopted, err);
 	if (!error)
@@ -126,7 +125,7 @@ void pg_kernel_free(struct pg_kernel *kernel)
 	ring_buffer__free(kernel->events);
 	pg_states_unmap(kernel);
 	pg_flow_counts_unmap(kernel);
-	phasegate_bpf__destroy(kernel->links);
+	links_bpf__destroy(kernel->links);
 	phasegate_bpf__destroy(kernel->skeleton);
 	pg_own_book_clear(&kernel->own);
 	free(kernel);

@@ -12,6 +12,7 @@
 #include <bpf/libbpf.h>
 #include <exec.skel.h>
 #include <guard.skel.h>
+#include <links.skel.h>
 #include <phasegate.skel.h>
 
 #include "base/cleanup.h"
@@ -32,6 +33,7 @@ int pg_statistics_start(int *ret_fd, struct pg_error *err)
 static void known_close(struct pg_known *known)
 {
 	phasegate_bpf__destroy(known->phasegate);
+	links_bpf__destroy(known->links);
 	guard_bpf__destroy(known->guard);
 	exec_bpf__destroy(known->exec);
 }
@@ -39,17 +41,18 @@ static void known_close(struct pg_known *known)
 static int known_open(struct pg_known *ret_known, struct pg_error *err)
 {
 	ret_known->phasegate = phasegate_bpf__open();
+	ret_known->links = links_bpf__open();
 	ret_known->guard = guard_bpf__open();
 	ret_known->exec = exec_bpf__open();
-	if (!ret_known->phasegate || !ret_known->guard || !ret_known->exec)
+	if (!ret_known->phasegate || !ret_known->links || !ret_known->guard || !ret_known->exec)
 		return pg_fail_errno(err, -errno, "opening the BPF objects");
 	return 0;
 }
 
 static const char *hook_of(const struct pg_known *known, const char *name)
 {
-	const struct bpf_object *const objects[] = {known->phasegate->obj, known->guard->obj,
-						    known->exec->obj};
+	const struct bpf_object *const objects[] = {known->phasegate->obj, known->links->obj,
+						    known->guard->obj, known->exec->obj};
 	struct bpf_program *program;
 
 	for (size_t i = 0; i < PG_ARRAY_SIZE(objects); i++)

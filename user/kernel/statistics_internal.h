@@ -7,6 +7,7 @@
 /* The objects that this program was built with: what programs and maps there may be. */
 struct pg_known {
 	struct phasegate_bpf *phasegate;
+	struct links_bpf *links;
 	struct guard_bpf *guard;
 	struct exec_bpf *exec;
 };
