@@ -101,25 +101,33 @@ static __always_inline void pg_begun_read_ipv6(struct pg_begun *begun, struct ne
 	}
 }
 
-static __always_inline void pg_begun_read_device(struct pg_begun *begun, struct net_device *device)
+/* A global function, which the verifier looks at once and not for each device of the list; it takes
+ * numbers only. at: the address of a struct net_device. */
+__noinline int pg_begun_read_device(__u64 cookie, __u64 at)
 {
+	struct pg_begun *begun = bpf_map_lookup_elem(&pg_begun, &cookie);
+	struct net_device *device = (void *)at;
 	const unsigned char *address = BPF_CORE_READ(device, dev_addr);
-	__u32 index = begun->device_count;
+	__u32 index;
 
+	if (!begun)
+		return 0;
+	index = begun->device_count;
 	pg_begun_read_ipv4(begun, device);
 	pg_begun_read_ipv6(begun, device);
 	barrier_var(index);
 	if (index >= PG_BEGUN_DEVICES || BPF_CORE_READ(device, type) != PG_ARPHRD_ETHER ||
 	    BPF_CORE_READ(device, addr_len) != PG_ETHERNET_ADDRESS)
-		return;
+		return 0;
 	begun->device_count = index + 1;
 	barrier_var(index);
 	index &= PG_BEGUN_DEVICES - 1;
 	begun->devices[index].ifindex = BPF_CORE_READ(device, ifindex);
 	bpf_probe_read_kernel(&begun->devices[index].station, PG_ETHERNET_ADDRESS, address);
+	return 0;
 }
 
-static __always_inline void pg_begun_read(struct pg_begun *begun, struct net *net)
+static __always_inline void pg_begun_read(__u64 cookie, struct net *net)
 {
 	struct list_head *head = (void *)net + bpf_core_field_offset(net->dev_base_head);
 	struct list_head *at = BPF_CORE_READ(head, next);
@@ -128,7 +136,7 @@ static __always_inline void pg_begun_read(struct pg_begun *begun, struct net *ne
 		struct net_device *device =
 			(void *)at - bpf_core_field_offset(struct net_device, dev_list);
 
-		pg_begun_read_device(begun, device);
+		pg_begun_read_device(cookie, (__u64)device);
 		at = BPF_CORE_READ(at, next);
 	}
 }
@@ -171,7 +179,7 @@ static __always_inline void pg_begun_note(struct net *net, __u64 env_id)
 		return;
 	}
 	begun->env_id = env_id;
-	pg_begun_read(begun, net);
+	pg_begun_read(cookie, net);
 	barrier();
 	begun->whole = 1;
 	pg_begun_tell(begun, cookie);

@@ -16,6 +16,7 @@
 #include "recent.bpf.h"
 #include "sent.bpf.h"
 #include "socket.bpf.h"
+#include "verifier.bpf.h"
 #include "view.bpf.h"
 
 /*
@@ -138,6 +139,29 @@ static __always_inline void pg_record_egress(struct __sk_buff *skb, const struct
 		pg_remember(skb, view, IPPROTO_TCP, reason);
 }
 
+static __always_inline void pg_forget_addr(struct pg_addr *addr, __u64 zero)
+{
+	addr->word[0] ^= zero;
+	addr->word[1] ^= zero;
+	addr->word[2] ^= zero;
+	addr->word[3] ^= zero;
+}
+
+/* How the packet was read is nothing that the verifier has to follow through the decision. The
+ * guard has its facts in a map for that (struct pg_link_run), but hooks of a cgroup are interrupted
+ * by softirqs with hooks of theirs. */
+static __always_inline void pg_forget_ways(struct __sk_buff *skb, struct pg_facts *facts,
+					   struct pg_packet *packet)
+{
+	const __u64 zero = pg_unknown_zero(skb->len);
+
+	packet->icmp_type ^= zero;
+	packet->tcp_flags ^= zero;
+	packet->tcp_payload ^= zero & 1;
+	pg_forget_addr(&facts->local, zero);
+	pg_forget_addr(&facts->remote, zero);
+}
+
 static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct pg_view *view,
 					   struct pg_counters *counters)
 {
@@ -149,6 +173,7 @@ static __always_inline int pg_judge_egress(struct __sk_buff *skb, const struct p
 	enum pg_reason reason;
 
 	pg_read_packet(skb, true, 0, &facts, &packet);
+	pg_forget_ways(skb, &facts, &packet);
 	if (!view->valid) {
 		pg_count(counters, PG_COUNT_PACKET, PG_REASON_NO_POLICY);
 		pg_report_denied(view, &facts, PG_COUNT_PACKET, PG_REASON_NO_POLICY, counters);

@@ -16,6 +16,7 @@
 #include "packet.bpf.h"
 #include "sent.bpf.h"
 #include "socket.bpf.h"
+#include "verifier.bpf.h"
 
 /* Verdicts of tc: the next filter decides, or nobody any more. */
 #define PG_TC_NEXT (-1)
@@ -386,13 +387,18 @@ static __always_inline int pg_link_judge(struct __sk_buff *skb, struct pg_link_r
 {
 	enum pg_reason reason;
 
+	/* It is there as long as the link is; without it nothing could be recorded. */
+	if (!table)
+		return PG_TC_DROP;
 	run->packet.is_public = view->slot && view->slot->mode == PG_MODE_PUBLIC;
-	/* Public needs the header only, but for what comes before it in the order. */
-	if (!run->packet.is_public || link->header.ceiling_tables ||
-	    view->slot->flags & PG_PHASE_DNS_REDIRECT)
+	/* Public needs the header only, but for what comes before it in the order; and without a
+	 * phase no fact counts. */
+	if (view->valid && view->slot &&
+	    (!run->packet.is_public || link->header.ceiling_tables ||
+	     view->slot->flags & PG_PHASE_DNS_REDIRECT))
 		pg_link_read_facts(skb, link, table, view, &run->facts, &run->packet);
 	barrier();
-	reason = pg_decide(view, &run->facts);
+	reason = pg_decide(view, &run->facts) ^ pg_unknown_zero(skb->len);
 	if (pg_reason_verdict(reason) != PG_ALLOW &&
 	    !pg_link_is_others(skb, link, &run->facts, &run->packet))
 		return pg_link_deny(view, &run->facts, reason);

@@ -9,6 +9,7 @@
 
 #include "addr.bpf.h"
 #include "maps.bpf.h"
+#include "verifier.bpf.h"
 
 enum pg_membership {
 	PG_SET_MISSING = -1, /* what the header names is not there */
@@ -120,7 +121,7 @@ static __always_inline __u32 *pg_set_hint(void *set, const struct pg_set_tree *t
 static __always_inline enum pg_membership pg_set_descend4(void *set, const struct pg_set_tree *tree,
 							  __u32 addr, __u32 *ret_place)
 {
-	__u32 place = 0;
+	__u32 place = pg_unknown_zero(tree->levels);
 
 	for (__u32 level = PG_SET_LEVELS; level-- > 0;) {
 		const struct pg_set_node *node;
@@ -144,7 +145,7 @@ static __always_inline enum pg_membership pg_set_descend6(void *set, const struc
 							  const struct pg_set_key6 *addr,
 							  __u32 *ret_place)
 {
-	__u32 place = 0;
+	__u32 place = pg_unknown_zero(tree->levels);
 
 	for (__u32 level = PG_SET_LEVELS; level-- > 0;) {
 		const struct pg_set_node *node;
