@@ -209,9 +209,10 @@ static void answer_all(struct pg_server *server)
 
 	pg_exchanges_wake(server, true);
 	pg_turns_end(server);
-	do
+	/* Without waiting: mostly nobody is there. */
+	MHD_run_wait(server->daemon, 0);
+	while (has_to_answer(server) && pg_monotonic_ns() < until)
 		MHD_run_wait(server->daemon, ANSWER_NS / PG_NSEC_PER_MSEC / 10);
-	while (has_to_answer(server) && pg_monotonic_ns() < until);
 }
 
 /* A socket of ours ends with us: who is in line there is answered, too. In systemd's they wait for
