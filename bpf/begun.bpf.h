@@ -33,8 +33,18 @@ struct inet6_dev {
 	struct list_head addr_list;
 } PG_KERNEL_TYPE;
 
+typedef struct {
+	struct net *net;
+} PG_KERNEL_TYPE possible_net_t;
+
+struct rtnl_link_ops {
+	const char *kind;
+} PG_KERNEL_TYPE;
+
 struct net_device {
 	struct list_head dev_list;
+	possible_net_t nd_net;
+	const struct rtnl_link_ops *rtnl_link_ops;
 	int ifindex;
 	unsigned short type;
 	unsigned char addr_len;
@@ -149,7 +159,7 @@ static __always_inline void pg_begun_spoil(__u64 cookie)
 		__sync_fetch_and_add(&begun->spoiled, 1);
 }
 
-static __always_inline void pg_begun_tell(const struct pg_begun *begun, __u64 cookie)
+static __always_inline void pg_begun_tell(__u64 env_id, __u64 cookie)
 {
 	struct pg_event *event = bpf_ringbuf_reserve(&pg_events, sizeof(*event), 0);
 
@@ -157,7 +167,7 @@ static __always_inline void pg_begun_tell(const struct pg_begun *begun, __u64 co
 		return;
 	__builtin_memset(event, 0, sizeof(*event));
 	event->kind = PG_EVENT_BEGUN;
-	event->env_id = begun->env_id;
+	event->env_id = env_id;
 	event->netns = cookie;
 	event->time = bpf_ktime_get_boot_ns();
 	bpf_ringbuf_submit(event, 0);
@@ -182,5 +192,5 @@ static __always_inline void pg_begun_note(struct net *net, __u64 env_id)
 	pg_begun_read(cookie, net);
 	barrier();
 	begun->whole = 1;
-	pg_begun_tell(begun, cookie);
+	pg_begun_tell(env_id, cookie);
 }

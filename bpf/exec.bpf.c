@@ -13,6 +13,7 @@
 #include <phasegate/abi/exec.h>
 
 #include "begun.bpf.h"
+#include "host_end.bpf.h"
 #include "maps_shared.bpf.h"
 #include "task.bpf.h"
 
@@ -150,6 +151,8 @@ int BPF_PROG(pg_exec, struct task_struct *task)
 	__u64 member_id, rights;
 
 	member = pg_find_member(task, &member_id);
+	if (member && task->nsproxy->net_ns->ns.inum != pg_net_namespace)
+		pg_host_ends_note(task->nsproxy->net_ns, pg_net_namespace, member->env_id);
 	/* In a user namespace of its own it has no rights over the host. */
 	if (!member || cred->user_ns->level)
 		return 0;

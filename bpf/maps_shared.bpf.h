@@ -8,6 +8,7 @@
 
 #include <phasegate/abi/begun.h>
 #include <phasegate/abi/event.h>
+#include <phasegate/abi/host_end.h>
 #include <phasegate/abi/limits.h>
 #include <phasegate/abi/member.h>
 
@@ -29,6 +30,14 @@ struct {
 	__type(key, __u64);
 	__type(value, struct pg_begun);
 } pg_begun SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_HOST_ENDS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pg_host_end_key);
+	__type(value, struct pg_host_end);
+} pg_host_ends SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -2,11 +2,13 @@
 /*
  * What is executed in a member with rights that are refused there is ended before its first
  * instruction; everything else is executed: without them, elsewhere, in a user namespace of its
- * own, and by the host. What is pinned goes on without its process.
+ * own, and by the host. What is pinned goes on without its process. The veths by which a namespace
+ * leads to the agent's are noted when something is executed there.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +22,7 @@
 
 #include "check.h"
 #include "kernel/exec.h"
+#include "kernel/host_end.h"
 #include "lab.h"
 #include "place.h"
 
@@ -225,6 +228,93 @@ static void flood(struct bench *bench)
 	check_group(check, "what is reported is bounded");
 }
 
+/* In namespaces to which the parent makes a veth; and one that leads nowhere. */
+static int execute_behind(const struct bench *bench, const char *cgroup, int namespaces,
+			  const int pipes[2][2])
+{
+	char name[] = "executed", byte = 0;
+	char *const words[] = {name, NULL}, *const none[] = {NULL};
+
+	if (!place_enter(cgroup) || unshare(namespaces) || write(pipes[0][1], &byte, 1) != 1 ||
+	    read(pipes[1][0], &byte, 1) != 1)
+		return 10;
+	if (chroot(bench->root) || chdir("/"))
+		return 12;
+	execve("/executed", words, none);
+	return 64 + errno;
+}
+
+static bool make_veths(pid_t pid)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command),
+		 "ip link add pgtest4 type veth peer name pgtest5 && "
+		 "ip link set pgtest4 netns %d && ip link set pgtest5 netns %d && "
+		 "ip link add pgtest2 type veth peer name pgtest3 netns %d",
+		 pid, pid, pid);
+	return !system(command);
+}
+
+static void try_behind(struct bench *bench, const char *what, const char *cgroup, int namespaces,
+		       bool noted)
+{
+	struct check *check = &bench->check;
+	struct pg_host_end_key key = {.env_id = bench->place.id};
+	struct pg_host_end end = {};
+	int pipes[2][2], status = -1;
+	struct stat own = {}, host = {};
+	unsigned int ifindex = 0;
+	char path[64], byte;
+	bool found;
+	pid_t pid;
+
+	if (!CHECK(check, !pipe(pipes[0]) && !pipe(pipes[1]) && !stat("/proc/self/ns/net", &host),
+		   "%s", strerror(errno)))
+		return;
+	key.host = (uint32_t)host.st_ino;
+	pid = fork();
+	if (!pid)
+		_exit(execute_behind(bench, cgroup, namespaces, pipes));
+	close(pipes[0][1]);
+	close(pipes[1][0]);
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
+	CHECK(check,
+	      read(pipes[0][0], &byte, 1) == 1 && make_veths(pid) && !stat(path, &own) &&
+		      (ifindex = if_nametoindex("pgtest2")) && write(pipes[1][1], &byte, 1) == 1,
+	      "%s: %s", what, strerror(errno));
+	CHECK(check, waitpid(pid, &status, 0) == pid && !status, "%s: ended with %d", what, status);
+	key.ifindex = ifindex;
+	found = pg_host_end_read(bench->kernel, &key, &end);
+	CHECK(check, ifindex && found == noted && (!noted || end.inode == (uint32_t)own.st_ino),
+	      "%s: noted %d, inode %u", what, found, end.inode);
+	close(pipes[0][0]);
+	close(pipes[1][1]);
+}
+
+static bool keep_none(void *userdata, const struct pg_host_end_key *key)
+{
+	(*(size_t *)userdata)++;
+	return false;
+}
+
+static void behind(struct bench *bench)
+{
+	size_t count = 0;
+
+	refuse(bench, 0);
+	pg_host_ends_sweep(bench->kernel, keep_none, &count);
+	count = 0;
+	try_behind(bench, "a namespace", bench->below, CLONE_NEWNET, true);
+	try_behind(bench, "one of a user namespace", bench->below, CLONE_NEWNET | CLONE_NEWUSER,
+		   true);
+	try_behind(bench, "of no member", bench->place.other, CLONE_NEWNET, false);
+	pg_host_ends_sweep(bench->kernel, keep_none, &count);
+	CHECK(&bench->check, count == 2, "%zu are noted", count);
+	pg_members_forget(bench->kernel, bench->place.id);
+	check_group(&bench->check, "links to where something is executed are noted");
+}
+
 static void outlive(struct bench *bench)
 {
 	struct attempt refused = attempts[1], free = attempts[1];
@@ -317,6 +407,7 @@ int main(void)
 	if (prepare(&bench)) {
 		try_all(&bench);
 		flood(&bench);
+		behind(&bench);
 		outlive(&bench);
 	}
 	pg_exec_watch_free(bench.watch);

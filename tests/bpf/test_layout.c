@@ -13,6 +13,7 @@
 #include <bpf/libbpf.h>
 
 #include <phasegate/abi/begun.h>
+#include <phasegate/abi/host_end.h>
 #include <phasegate/abi/counter.h>
 #include <phasegate/abi/dns.h>
 #include <phasegate/abi/event.h>
@@ -51,6 +52,8 @@ static const struct layout layouts[] = {
 	 PG_MEMBERS_TOTAL_MAX, "__u64", "pg_member", 0, 0, 0},
 	{"pg_begun", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_begun), PG_BEGUN_MAX,
 	 "__u64", "pg_begun", 0, 0, 0},
+	{"pg_host_ends", BPF_MAP_TYPE_HASH, sizeof(struct pg_host_end_key),
+	 sizeof(struct pg_host_end), PG_HOST_ENDS_MAX, "pg_host_end_key", "pg_host_end", 0, 0, 0},
 	{"pg_member_addresses", BPF_MAP_TYPE_HASH, sizeof(struct pg_member_address), sizeof(__u8),
 	 PG_MEMBERS_TOTAL_MAX, "pg_member_address", "__u8", 0, 0, 0},
 	{"pg_host_addresses", BPF_MAP_TYPE_HASH, sizeof(struct pg_addr), sizeof(__u8),
@@ -125,7 +128,7 @@ static const struct {
 	STRUCT(pg_link),	   STRUCT(pg_link_flow),    STRUCT(pg_link_peer),
 	STRUCT(pg_link_ack),	   STRUCT(pg_link_network), STRUCT(pg_link_stations),
 	STRUCT(pg_link_table),	   STRUCT(pg_accepted),	    STRUCT(pg_begun),
-	STRUCT(pg_begun_device),
+	STRUCT(pg_begun_device),   STRUCT(pg_host_end_key), STRUCT(pg_host_end),
 #undef STRUCT
 };
 

@@ -89,6 +89,8 @@ static int load(struct pg_exec_watch *watch, const struct pg_kernel *kernel, str
 		error = share(watch->skeleton->maps.pg_events, with->maps.pg_events, err);
 	if (!error)
 		error = share(watch->skeleton->maps.pg_begun, with->maps.pg_begun, err);
+	if (!error)
+		error = share(watch->skeleton->maps.pg_host_ends, with->maps.pg_host_ends, err);
 	if (error)
 		return error;
 	error = exec_bpf__load(watch->skeleton);

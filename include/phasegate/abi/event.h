@@ -25,7 +25,7 @@ enum pg_event_kind {
 	/* A program was executed with rights that are refused (struct pg_event_exec); no more than
 	 * PG_EVENT_EXEC_PER_S. */
 	PG_EVENT_EXEC = 6,
-	/* The namespace .netns is in pg_begun (begun.h) now. */
+	/* The namespace .netns is in pg_begun (begun.h) or in pg_host_ends (host_end.h) now. */
 	PG_EVENT_BEGUN = 7,
 };
 

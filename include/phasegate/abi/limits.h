@@ -66,5 +66,8 @@
  * is believed that comes after the first look, in any, until the Environments of then have ended.
  */
 #define PG_BEGUN_MAX	  1024
+/* Host ends of namespaces in which a member has executed something; one without room is not known
+ * where nobody is in its namespace any more. They go with the link. */
+#define PG_HOST_ENDS_MAX  16384
 /* Solicited-node groups of own addresses; one without room is not reported by MLD. */
 #define PG_OWN_GROUPS_MAX PG_OWN_MAX

@@ -21,7 +21,7 @@
 						"PG_ABI_VERSION")
 
 /* Raised whenever a layout or the meaning of a value in this folder changes. */
-#define PG_ABI_VERSION 8
+#define PG_ABI_VERSION 9
 
 /*
  * An address of either family in 16 octets: IPv6 as it is, IPv4 as IPv4-mapped ::ffff:a.b.c.d
