@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "dns.h"
 #include "kernel/begun.h"
+#include "kernel/host_end.h"
 #include "kernel/link.h"
 #include "steps.h"
 
@@ -111,6 +112,7 @@ void pg_remains_forget(struct pg_host *host, uint64_t env_id)
 	pg_members_forget(host->kernel, env_id);
 	pg_link_environment_forget(host->kernel, env_id);
 	pg_begun_forget_all(host->kernel, env_id);
+	pg_host_ends_forget(host->kernel, env_id);
 	pg_dns_forget(host->kernel, env_id);
 }
 

@@ -106,8 +106,8 @@ static int number(struct pg_environment *environment, const struct pg_scanned *s
 	return error;
 }
 
-static struct pg_home *insert(struct pg_environment *environment, ino_t inode, int nsid,
-			      struct pg_error *err)
+struct pg_home *pg_home_insert(struct pg_environment *environment, ino_t inode, int nsid,
+			       struct pg_error *err)
 {
 	struct pg_home *home = NULL;
 	size_t count = 0;
@@ -133,7 +133,8 @@ static struct pg_home *insert(struct pg_environment *environment, ino_t inode, i
 /* Before anybody is seen there. */
 static struct pg_home *insert_host(struct pg_environment *environment, struct pg_error *err)
 {
-	struct pg_home *home = insert(environment, own_inode("/proc/thread-self/ns/net"), -1, err);
+	struct pg_home *home =
+		pg_home_insert(environment, own_inode("/proc/thread-self/ns/net"), -1, err);
 
 	if (!home)
 		return NULL;
@@ -215,7 +216,7 @@ static int add(struct pg_environment *environment, const struct pg_scanned *scan
 	*ret_home = NULL;
 	if (error || (!is_host && nsid < 0))
 		return error;
-	home = insert(environment, scanned->inode, nsid, err);
+	home = pg_home_insert(environment, scanned->inode, nsid, err);
 	if (!home)
 		return -E2BIG;
 	home->is_host = is_host;
@@ -256,7 +257,8 @@ static int take_scanned(struct pg_environment *environment, const struct pg_scan
 	/* Of which that cannot be told is looked at again. */
 	if (error)
 		return error;
-	if (!same) {
+	/* Of a hidden one hardly anything is known. */
+	if (!same || (home && home->hidden)) {
 		discard(home, false);
 		*changed = true;
 		home = NULL;
@@ -349,6 +351,8 @@ static int take_all(struct pg_environment *environment, enum pg_homes_look why, 
 
 	for (size_t i = 0; i < scan.count && !error; i++)
 		error = take_scanned(environment, &scan.items[i], why, changed, err);
+	if (!error)
+		error = pg_homes_take_hidden(environment, changed, err);
 	if (!error) {
 		end_waiting(environment, &scan);
 		*changed |= end_empty(environment, &scan);

@@ -10,6 +10,7 @@
  *   homes_host.c     when that is looked into, and what the kernel says meanwhile
  *   homes_scan.c     one look at the processes
  *   homes_netlink.c  asking and hearing the kernel
+ *   homes_hidden.c   those that nobody is seen in
  *   homes_begun.c    what was there before the workload could change it
  *   home_addresses.c the addresses of a home, and what the maps say of them
  */
@@ -51,6 +52,7 @@ struct pg_home {
 	int nsid;    /* by which this process's namespace knows it; -1 if it is that one itself */
 	uint64_t netns; /* cookie; 0: not known */
 	bool is_host;
+	bool hidden;	  /* homes_hidden.c: nobody has been seen there, something was executed */
 	uint64_t members; /* a bit each: those that have a process there */
 	/* The workload could give itself any address there: what it has now stays, and nothing is
 	 * added, for good, but what the runtime names. */
@@ -127,6 +129,9 @@ int pg_homes_renew(struct pg_environment *environment, enum pg_homes_look why,
 /* keep: what is in the kernel stays. */
 void pg_homes_end(struct pg_environment *environment, bool keep);
 void pg_home_remove(struct pg_home *home);
+/* One more, of which nothing is known yet. NULL: there is no room. */
+struct pg_home *pg_home_insert(struct pg_environment *environment, ino_t inode, int nsid,
+			       struct pg_error *err);
 /* A child of this process is in the namespace of this process for a while. */
 int pg_homes_visit(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
 void pg_homes_end_visit(struct pg_environment *environment);
@@ -151,6 +156,15 @@ void pg_home_settle(struct pg_home *home);
 void pg_homes_publish(struct pg_environment *environment, const struct pg_addr *addr);
 /* The same of all addresses; others are none. */
 int pg_homes_publish_all(struct pg_environment *environment, struct pg_error *err) PG_MUST_CHECK;
+
+/* homes_hidden.c */
+/* After what was seen is in homes. */
+int pg_homes_take_hidden(struct pg_environment *environment, bool *changed,
+			 struct pg_error *err) PG_MUST_CHECK;
+/* A host end has gone. */
+void pg_homes_forget_end(struct pg_host *host, unsigned int ifindex);
+/* Those that have gone while nobody heard of it. */
+void pg_homes_sweep_ends(struct pg_host *host);
 
 /* homes_begun.c */
 /* Of a new one, whose owner the user namespace is. */

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "homes.h"
 #include "kernel/link.h"
 #include "steps.h"
 
@@ -408,6 +409,8 @@ int pg_links_watch(struct pg_host *host, struct pg_error *err)
 	watch->events_source = (struct pg_source){process_events, watch};
 	watch->timer_source = (struct pg_source){process_timer, watch};
 	error = pg_veths_open(watch, err);
+	if (!error && !watch->incomplete)
+		pg_homes_sweep_ends(host);
 	if (!error)
 		error = pg_host_add_source(host, mnl_socket_get_fd(watch->events), EPOLLIN,
 					   &watch->events_source, err);

@@ -8,6 +8,7 @@
 #include <libmnl/libmnl.h>
 
 #include "base/vector.h"
+#include "homes.h"
 
 static struct pg_veth_list *bucket_of(struct pg_link_watch *watch, unsigned int ifindex)
 {
@@ -43,6 +44,7 @@ void pg_veth_set_station(struct pg_veth *veth, pg_station *station, uint64_t val
 static void drop(struct pg_link_watch *watch, struct pg_veth *veth)
 {
 	LIST_REMOVE(veth, link);
+	pg_homes_forget_end(watch->host, veth->ifindex);
 	if (veth->owner)
 		pg_veth_lost(watch, veth);
 	free(veth);
