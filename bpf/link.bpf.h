@@ -10,6 +10,7 @@
 #include "decide.bpf.h"
 #include "flow.bpf.h"
 #include "link_packet.bpf.h"
+#include "link_peers.bpf.h"
 #include "link_reply.bpf.h"
 #include "link_table.bpf.h"
 #include "neighbour.bpf.h"
@@ -32,7 +33,7 @@ static __always_inline bool pg_link_may_ask_for(const struct pg_link *link,
 
 	return packet->is_public || !(link->flags & PG_LINK_TARGETS) ||
 	       bpf_map_lookup_elem(&pg_own, &key) || bpf_map_lookup_elem(&pg_link_hops, &key) ||
-	       (table && pg_link_peer_station(table, target));
+	       (table && pg_link_peer_seen(table, link->header.env_id, target));
 }
 
 /*
@@ -47,7 +48,7 @@ static __always_inline bool pg_link_is_on_link(const struct pg_link *link,
 	const __u8 *hop;
 
 	if (pg_addr_is_multicast(addr) || pg_addr_is_link_local(addr) ||
-	    (table && pg_link_peer_find(table, addr) & PG_LINK_PEER_NEIGHBOUR))
+	    (table && pg_link_peer_seen(table, link->header.env_id, addr) & PG_LINK_PEER_NEIGHBOUR))
 		return true;
 	/* What the host is seen to say is not recorded. */
 	hop = bpf_map_lookup_elem(&pg_link_hops, &key);
@@ -89,7 +90,7 @@ static __always_inline bool pg_link_check_stations(const struct pg_link *link,
 		return false;
 	return pg_link_is_gateway(table, packet->to) ||
 	       (pg_link_is_near(&link->stations, destination) &&
-		pg_link_peer_station(table, destination) == (packet->to | PG_LINK_PEER_KNOWN));
+		pg_link_is_neighbour_at(link->header.env_id, destination, packet->to));
 }
 
 /* The target's hardware address: the kernel's questions have none, its replies the station that

@@ -4,6 +4,7 @@
 
 #include "facts.h"
 #include "link_packet.bpf.h"
+#include "link_peers.bpf.h"
 #include "link_reply.bpf.h"
 #include "link_seen.bpf.h"
 #include "link_short.bpf.h"
@@ -53,7 +54,8 @@ static __always_inline void pg_link_see_segment(const struct pg_link_short *link
 
 	if (!pg_link_is_somebody(&seen->remote))
 		return;
-	pg_link_record_peer(table, link->env_id, &seen->remote, seen->from, 0);
+	pg_link_record_peer(table, link->env_id, &seen->remote, seen->from,
+			    seen->from == link->host || seen->from == link->bridge, 0);
 	/* What it acknowledges would count for nothing, as it always will. */
 	if (pg_link_has_asked(table, &seen->remote)) {
 		seen->ports = 0;
@@ -71,9 +73,10 @@ static __always_inline void pg_link_see_segment(const struct pg_link_short *link
 }
 
 /* What goes in: whoever opens something, or is there at all. */
-static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_view *view,
-					struct pg_link_table *table)
+static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_link *link,
+					const struct pg_view *view, struct pg_link_table *table)
 {
+	const struct pg_link_stations *stations = &link->stations;
 	struct pg_link_run *run = pg_link_begin();
 	struct pg_link_packet *packet;
 	struct pg_link_flow key = {};
@@ -94,6 +97,7 @@ static __always_inline void pg_link_see(struct __sk_buff *skb, const struct pg_v
 	if (!pg_link_is_somebody(&facts->remote))
 		return;
 	pg_link_record_peer(table, view->header->env_id, &facts->remote, packet->from,
+			    packet->from == stations->host || packet->from == stations->bridge,
 			    pg_link_seen_as(skb, facts, packet));
 	if (packet->arp)
 		return;
@@ -149,7 +153,7 @@ __noinline int pg_link_see_other(struct __sk_buff *skb)
 		return 0;
 	word = pg_view_word(&link->header);
 	pg_view_fill(&view, &link->header, word);
-	pg_link_see(skb, &view, table);
+	pg_link_see(skb, link, &view, table);
 	if (!pg_link_plain_read(skb, &plain))
 		return 0;
 	if (plain.seen.protocol == IPPROTO_TCP)

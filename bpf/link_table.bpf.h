@@ -28,10 +28,12 @@ static __always_inline __u32 pg_link_hash(const struct pg_addr *addr, __u32 hash
 {
 	const __u32 odd = 0x9e3779b1;
 
-	hash = (hash ^ addr->word[0]) * odd;
-	hash = (hash ^ addr->word[1] ^ hash >> 15) * odd;
+	/* What addresses of one network differ in comes first, so that all bits depend on it: its
+	 * last octet is the word's highest. */
+	hash = (hash ^ addr->word[3]) * odd;
 	hash = (hash ^ addr->word[2] ^ hash >> 15) * odd;
-	hash = (hash ^ addr->word[3] ^ hash >> 15) * odd;
+	hash = (hash ^ addr->word[1] ^ hash >> 15) * odd;
+	hash = (hash ^ addr->word[0] ^ hash >> 15) * odd;
 	return hash ^ hash >> 16;
 }
 
@@ -190,95 +192,6 @@ static __always_inline bool pg_link_is_inbound(struct pg_link_table *table,
 
 	return pg_link_is_same(place, key) && place->direction == PG_FLOW_INBOUND &&
 	       (key->protocol == IPPROTO_TCP || place->generation == key->generation);
-}
-
-static __always_inline struct pg_link_peer *pg_link_peer_place(struct pg_link_table *table,
-							       __u32 hash, __u32 way)
-{
-	__u32 index = (hash * PG_LINK_PEER_WAYS + way) & (PG_LINK_PEERS - 1);
-
-	barrier_var(index);
-	return &table->peers[index & (PG_LINK_PEERS - 1)];
-}
-
-#define PG_LINK_PEER_KNOWN (1ULL << 63)
-
-/* The place's station and flags, with PG_LINK_PEER_KNOWN; 0: the address was not seen. */
-static __always_inline __u64 pg_link_peer_find(struct pg_link_table *table,
-					       const struct pg_addr *addr)
-{
-	const __u32 hash = pg_link_hash(addr, 0);
-	__u64 station = 0;
-
-#pragma unroll
-	for (__u32 way = 0; way < PG_LINK_PEER_WAYS; way++) {
-		const struct pg_link_peer *place = pg_link_peer_place(table, hash, way);
-		const __u64 same = pg_is_zero(pg_addr_difference(&place->addr, addr));
-
-		station |= (place->station | PG_LINK_PEER_KNOWN) & -same;
-	}
-	return station;
-}
-
-/* The station that the address was seen at, with PG_LINK_PEER_KNOWN; 0: it was not. */
-static __always_inline __u64 pg_link_peer_station(struct pg_link_table *table,
-						  const struct pg_addr *addr)
-{
-	return pg_link_peer_find(table, addr) & ~PG_LINK_PEER_NEIGHBOUR;
-}
-
-static __always_inline pg_station *pg_link_gateway_place(struct pg_link_table *table,
-							 const struct pg_addr *addr)
-{
-	__u32 index = pg_link_hash(addr, 0) & (PG_LINK_GATEWAYS - 1);
-
-	barrier_var(index);
-	return &table->gateways[index & (PG_LINK_GATEWAYS - 1)];
-}
-
-/* neighbour: PG_LINK_PEER_NEIGHBOUR if it has just shown to be one, or 0. */
-static __always_inline void pg_link_record_peer(struct pg_link_table *table, __u64 env_id,
-						const struct pg_addr *addr, pg_station station,
-						__u64 neighbour)
-{
-	struct pg_own_key key = {.env_id = env_id, .addr = *addr};
-	const __u64 difference = pg_link_peer_find(table, addr) ^ station;
-	const __u32 hash = pg_link_hash(addr, 0);
-	struct pg_link_peer *place;
-	const __u8 *hop;
-	__u32 way;
-
-	/* Nothing new; it stays a neighbour. */
-	if (difference == (PG_LINK_PEER_KNOWN | PG_LINK_PEER_NEIGHBOUR) ||
-	    (difference | neighbour) == PG_LINK_PEER_KNOWN)
-		return;
-	/* Where the host is, is known; a neighbour may say that it is there. */
-	hop = bpf_map_lookup_elem(&pg_link_hops, &key);
-	if (hop && *hop == PG_LINK_HOP_HOST)
-		return;
-	way = bpf_get_prandom_u32() % PG_LINK_PEER_WAYS;
-	/* It may be there with another station. */
-#pragma unroll
-	for (__u32 i = 0; i < PG_LINK_PEER_WAYS; i++) {
-		place = pg_link_peer_place(table, hash, i);
-		way ^= (way ^ i) & -(__u32)pg_is_zero(pg_addr_difference(&place->addr, addr));
-	}
-	place = pg_link_peer_place(table, hash, way);
-	place->addr = *addr;
-	place->station = station | neighbour;
-	if (hop)
-		*pg_link_gateway_place(table, addr) = station;
-}
-
-static __always_inline bool pg_link_is_gateway(const struct pg_link_table *table,
-					       pg_station station)
-{
-	__u64 found = 0;
-
-#pragma unroll
-	for (__u32 i = 0; i < PG_LINK_GATEWAYS; i++)
-		found |= pg_is_zero(table->gateways[i] ^ station);
-	return found;
 }
 
 /* Whether no router is needed for it. What is farther away may be said to be anywhere: whoever

@@ -140,6 +140,14 @@ struct {
 	__uint(max_entries, PG_ENVIRONMENT_MAX);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u64);
+	__type(value, struct pg_link_neighbours);
+} pg_link_neighbours SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PG_ENVIRONMENT_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
 	__type(value, struct pg_counters);
 } pg_link_counts SEC(".maps");
 

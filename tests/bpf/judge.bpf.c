@@ -230,7 +230,7 @@ int judge_link_to(struct __sk_buff *skb)
 	table = bpf_map_lookup_elem(&pg_link_tables, &env_id);
 	pg_view_fill(&view, &link->header, taken->word);
 	if (table)
-		pg_link_see(skb, &view, table);
+		pg_link_see(skb, link, &view, table);
 	return PG_ALLOW;
 }
 

@@ -23,6 +23,14 @@
 #define REMOTE6 "\xfd\x09\0\0\0\0\0\0\0\0\0\0\0\0\0\x02"
 #define LOCAL6	"\xfd\x09\0\0\0\0\0\0\0\0\0\0\0\0\0\x01"
 
+static void put_remote(const struct frame *frame, uint8_t *v4, uint8_t *v6)
+{
+	memcpy(v4, REMOTE4, 4);
+	memcpy(v6, REMOTE6, 16);
+	v4[3] = (uint8_t)(v4[3] + frame->remote);
+	v6[15] = (uint8_t)(v6[15] + frame->remote);
+}
+
 static size_t put_header(const struct frame *frame, uint8_t *to)
 {
 	const uint8_t protocol = frame->datagram ? IPPROTO_UDP : IPPROTO_TCP;
@@ -33,10 +41,12 @@ static size_t put_header(const struct frame *frame, uint8_t *to)
 	ethernet.h_source[5] = (uint8_t)(ethernet.h_source[5] + frame->station);
 	ethernet.h_proto = htons(frame->v6 ? ETH_P_IPV6 : ETH_P_IP);
 	memcpy(to, &ethernet, sizeof(ethernet));
-	memcpy(&v4.saddr, frame->out ? LOCAL4 : REMOTE4, 4);
-	memcpy(&v4.daddr, frame->out ? REMOTE4 : LOCAL4, 4);
-	memcpy(&v6.ip6_src, frame->out ? LOCAL6 : REMOTE6, 16);
-	memcpy(&v6.ip6_dst, frame->out ? REMOTE6 : LOCAL6, 16);
+	memcpy(&v4.saddr, LOCAL4, 4);
+	memcpy(&v4.daddr, LOCAL4, 4);
+	memcpy(&v6.ip6_src, LOCAL6, 16);
+	memcpy(&v6.ip6_dst, LOCAL6, 16);
+	put_remote(frame, (uint8_t *)(frame->out ? &v4.daddr : &v4.saddr),
+		   (uint8_t *)(frame->out ? &v6.ip6_dst : &v6.ip6_src));
 	v4.daddr += htonl(frame->other_local);
 	v6.ip6_dst.s6_addr[15] = (uint8_t)(v6.ip6_dst.s6_addr[15] + 2 * frame->other_local);
 	v6.ip6_vfc = 6 << 4;
@@ -75,8 +85,7 @@ static struct pg_addr remote_of(const struct frame *frame)
 	struct pg_addr addr;
 	uint32_t v4;
 
-	memcpy(&v4, REMOTE4, sizeof(v4));
-	memcpy(&addr, REMOTE6, sizeof(addr));
+	put_remote(frame, (uint8_t *)&v4, (uint8_t *)&addr);
 	return frame->v6 ? addr : pg_addr_from_v4(v4);
 }
 
@@ -95,21 +104,35 @@ void write_table(struct bench *bench, const struct pg_link_table *table)
 
 void empty_table(struct bench *bench, bool asked)
 {
+	static const struct pg_link_neighbours nobody;
 	const struct pg_link_table table = {.asked_any = asked};
 
 	write_table(bench, &table);
+	CHECK(&bench->check,
+	      !bpf_map_update_elem(bench->neighbours, &bench->header.env_id, &nobody, BPF_EXIST),
+	      "the neighbours: %s", strerror(errno));
+}
+
+static bool has_place(const struct pg_link_peer *peers, size_t count, const struct pg_addr *addr)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!memcmp(&peers[i].addr, addr, sizeof(*addr)))
+			return true;
+	return false;
 }
 
 bool has_peer(struct bench *bench, const struct frame *frame)
 {
 	const struct pg_addr addr = remote_of(frame);
+	struct pg_link_neighbours neighbours = {};
 	struct pg_link_table table = {};
 
 	read_table(bench, &table);
-	for (size_t i = 0; i < PG_LINK_PEERS; i++)
-		if (!memcmp(&table.peers[i].addr, &addr, sizeof(addr)))
-			return true;
-	return false;
+	CHECK(&bench->check,
+	      !bpf_map_lookup_elem(bench->neighbours, &bench->header.env_id, &neighbours),
+	      "no neighbours");
+	return has_place(table.peers, PG_LINK_PEERS, &addr) ||
+	       has_place(neighbours.peers, PG_LINK_NEIGHBOURS, &addr);
 }
 
 bool has_number(struct bench *bench, uint32_t number)
@@ -180,6 +203,7 @@ static bool open_kernel(struct bench *bench)
 		return false;
 	}
 	bench->tables = bpf_map__fd(bench->kernel->skeleton->maps.pg_link_tables);
+	bench->neighbours = bpf_map__fd(bench->kernel->skeleton->maps.pg_link_neighbours);
 	return true;
 }
 

@@ -31,7 +31,7 @@ struct bench {
 	struct pg_header header;
 	struct pg_state_value state;
 	unsigned int ifindex;
-	int tables;
+	int tables, neighbours;
 };
 
 /* On one CPU, since each has places of its own (struct pg_link_seen). On failure it says why and
@@ -48,6 +48,7 @@ void switch_to(struct bench *bench, enum pg_phase phase);
 struct frame {
 	bool v6, datagram, other_local;
 	bool out;	 /* to somebody */
+	uint8_t remote;	 /* added to the last octet of somebody's address */
 	uint8_t flags;	 /* of TCP; 0: ACK */
 	uint8_t station; /* its last octet */
 	uint16_t port;	 /* added to the remote one */
@@ -61,7 +62,8 @@ void write_table(struct bench *bench, const struct pg_link_table *table);
 /* asked: a SYN has gone out, to anybody. */
 void empty_table(struct bench *bench, bool asked);
 
-/* Whether the table has who sent the frame, the number of an acknowledgement, any flow of UDP. */
+/* Whether it is known who sent the frame; whether the table has the number of an acknowledgement,
+ * any flow of UDP. */
 bool has_peer(struct bench *bench, const struct frame *frame);
 bool has_number(struct bench *bench, uint32_t number);
 bool has_flow(struct bench *bench);

@@ -73,6 +73,7 @@ static void make_addresses(struct bench *bench)
 static void forget(struct bench *bench)
 {
 	static const struct pg_link_table empty;
+	static const struct pg_link_neighbours nobody;
 	const struct judge_bpf *skeleton = bench->lab.skeleton;
 	const __u64 env_id = LAB_ENV_ID;
 	struct pg_flow_key key;
@@ -83,6 +84,8 @@ static void forget(struct bench *bench)
 		bpf_map_update_elem(map_of(skeleton->maps.pg_flow_counts), &i,
 				    &(const struct pg_flow_count){}, BPF_ANY);
 	if (bpf_map_update_elem(map_of(skeleton->maps.pg_link_tables), &env_id, &empty, BPF_ANY) ||
+	    bpf_map_update_elem(map_of(skeleton->maps.pg_link_neighbours), &env_id, &nobody,
+				BPF_ANY) ||
 	    bpf_map_update_elem(map_of(skeleton->maps.pg_link_counts), &env_id,
 				&(const struct pg_counters){}, BPF_ANY))
 		fail("emptying the guard's tables");

@@ -80,6 +80,8 @@ static const struct layout layouts[] = {
 	 sizeof(struct pg_link_short_places), 1, "__u32", "pg_link_short_places", 0, 0, 0},
 	{"pg_link_tables", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_link_table),
 	 PG_ENVIRONMENT_MAX, "__u64", "pg_link_table", 0, 0, 0},
+	{"pg_link_neighbours", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_link_neighbours),
+	 PG_ENVIRONMENT_MAX, "__u64", "pg_link_neighbours", 0, 0, 0},
 	{"pg_link_counts", BPF_MAP_TYPE_HASH, sizeof(__u64), sizeof(struct pg_counters),
 	 PG_ENVIRONMENT_MAX, "__u64", "pg_counters", 0, 0, 0},
 	{"pg_link_hops", BPF_MAP_TYPE_HASH, sizeof(struct pg_own_key), sizeof(__u8),

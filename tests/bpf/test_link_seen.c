@@ -16,6 +16,9 @@
 #include "link_frames.h"
 
 #define TRIES	    20
+/* Of one network, next to each other, as containers' addresses are. */
+#define NEIGHBOURS  50
+#define BEHIND	    150
 #define PATIENCE_NS 3000000000ULL
 
 /* What comes first, and whether what comes next is recorded. */
@@ -162,6 +165,27 @@ static void check_stations(struct bench *bench)
 	CHECK(&bench->check, false, "the host's is recorded each time");
 }
 
+/* Nobody takes the place of another who is on the same network, nor does who is behind the host. */
+static void check_neighbours(struct bench *bench, bool v6)
+{
+	struct frame frame = {.v6 = v6, .station = 1};
+	int known = 0;
+
+	empty_table(bench, true);
+	for (frame.remote = 0; frame.remote < NEIGHBOURS; frame.remote++)
+		come(bench, &frame);
+	for (struct frame far = {.v6 = v6}; far.remote < BEHIND; far.remote++) {
+		struct frame other = far;
+
+		other.remote = (uint8_t)(far.remote + NEIGHBOURS);
+		come(bench, &other);
+	}
+	for (frame.remote = 0; frame.remote < NEIGHBOURS; frame.remote++)
+		known += has_peer(bench, &frame);
+	CHECK(&bench->check, known == NEIGHBOURS, "%d of %d neighbours are known%s", known,
+	      NEIGHBOURS, v6 ? ", IPv6" : "");
+}
+
 int main(void)
 {
 	struct bench bench = {};
@@ -175,6 +199,8 @@ int main(void)
 	check_over(&bench);
 	check_group(&bench.check, "flows after a switch, and a place that is over");
 	check_stations(&bench);
+	check_neighbours(&bench, false);
+	check_neighbours(&bench, true);
 	check_group(&bench.check, "neighbours and the host");
 	return close_bench(&bench);
 }

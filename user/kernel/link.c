@@ -23,6 +23,11 @@ static int tables_fd(const struct pg_kernel *kernel)
 	return bpf_map__fd(kernel->skeleton->maps.pg_link_tables);
 }
 
+static int neighbours_fd(const struct pg_kernel *kernel)
+{
+	return bpf_map__fd(kernel->skeleton->maps.pg_link_neighbours);
+}
+
 static int counts_fd(const struct pg_kernel *kernel)
 {
 	return bpf_map__fd(kernel->skeleton->maps.pg_link_counts);
@@ -53,6 +58,7 @@ int pg_link_put(struct pg_kernel *kernel, unsigned int ifindex, const struct pg_
 		uint32_t flags, const struct pg_link_stations *stations, struct pg_error *err)
 {
 	static const struct pg_link_table no_answers;
+	static const struct pg_link_neighbours nobody;
 	static const struct pg_counters no_counts;
 	const struct pg_link link = {
 		.header = *header,
@@ -64,6 +70,8 @@ int pg_link_put(struct pg_kernel *kernel, unsigned int ifindex, const struct pg_
 
 	if (!error)
 		error = make_element(tables_fd(kernel), &header->env_id, &no_answers);
+	if (!error)
+		error = make_element(neighbours_fd(kernel), &header->env_id, &nobody);
 	if (!error && bpf_map_update_elem(links_fd(kernel), &key, &link, BPF_ANY))
 		error = -errno;
 	if (!error)
@@ -185,6 +193,7 @@ int pg_link_counters_read(struct pg_kernel *kernel, uint64_t env_id,
 void pg_link_environment_forget(struct pg_kernel *kernel, uint64_t env_id)
 {
 	bpf_map_delete_elem(tables_fd(kernel), &env_id);
+	bpf_map_delete_elem(neighbours_fd(kernel), &env_id);
 	bpf_map_delete_elem(counts_fd(kernel), &env_id);
 	pg_keys_forget(hops_fd(kernel), sizeof(struct pg_own_key), PG_LINK_HOP_MAX, env_id);
 }

@@ -172,6 +172,18 @@ PG_ASSERT_SIZE(struct pg_link_ack, 28);
 #define PG_LINK_PEER_WAYS   4
 
 /*
+ * Value of pg_link_neighbours (key: __u64 env_id): those who have been seen at another station than
+ * the host's, its bridge's or a router's, of all links of the Environment. Their stations count, so
+ * the many who are behind the host take no place of theirs.
+ */
+#define PG_LINK_NEIGHBOURS 512
+
+struct pg_link_neighbours {
+	struct pg_link_peer peers[PG_LINK_NEIGHBOURS];
+};
+PG_ASSERT_SIZE(struct pg_link_neighbours, 512 * 24);
+
+/*
  * Value of pg_link_tables (key: __u64 env_id), of all links of the Environment. Streams are TCP,
  * and echo requests; they are recorded when the first packet comes in. Of datagrams outgoing ones
  * are recorded too: as long as one that goes out has the place, none that comes in takes it.

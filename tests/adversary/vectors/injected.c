@@ -156,8 +156,8 @@ static void words_of(const union any *address, uint32_t *words)
 
 static uint32_t hash_of(const uint32_t *words, uint32_t hash)
 {
-	hash = (hash ^ words[0]) * ODD;
-	for (int i = 1; i < 4; i++)
+	hash = (hash ^ words[3]) * ODD;
+	for (int i = 2; i >= 0; i--)
 		hash = (hash ^ words[i] ^ hash >> 15) * ODD;
 	return hash ^ hash >> 16;
 }
@@ -165,11 +165,11 @@ static uint32_t hash_of(const uint32_t *words, uint32_t hash)
 static uint32_t unhash(const uint32_t *words, uint32_t hash)
 {
 	hash ^= hash >> 16;
-	for (int i = 3; i > 0; i--) {
+	for (int i = 0; i < 3; i++) {
 		hash = hash * INVERSE ^ words[i];
 		hash ^= hash >> 15 ^ hash >> 30;
 	}
-	return hash * INVERSE ^ words[0];
+	return hash * INVERSE ^ words[3];
 }
 
 /* Ports of a packet to A, and of one from the target to port, of which the hash is the same. */
