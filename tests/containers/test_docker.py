@@ -486,6 +486,44 @@ class Docker(ContainerTest):
                     self.assertIn(A4, done.stdout.decode())
         self.assertEqual(self.daemon.phase(made["name"], "run").status, 200)
 
+    def test_members_reach_who_was_restarted(self):
+        """At the address that it has again. Where it was, nobody else is reached."""
+        network = self.network("again")
+        first, _ = self.container("--network", network)
+        second, _ = self.container("--network", network)
+        address = self.address(second, network)
+        made = self.attach(first, second, policy={"network_policy": NO_NETWORK})
+        self.assertEqual(self.connect(self.probe(first), address), "ECONNREFUSED")
+        self.docker.call("stop", "--time", "0", second)
+        stranger, _ = self.container("--network", network)
+        self.assertEqual(self.address(stranger, network), address)
+        self.wait_connect(first, address, "EPERM")
+        cursor = self.cursor()
+        self.docker.call("start", second)
+        self.wait_confined_again(made, cursor)
+        self.wait_connect(second, self.address(first, network), "ECONNREFUSED")
+        self.assertEqual(self.connect(self.probe(first), address), "EPERM")
+        self.docker.call("stop", "--time", "0", second)
+        self.docker.remove(stranger)
+        for dead in (False, True):
+            with self.subTest(dead=dead):
+                cursor = self.cursor()
+                if dead:
+                    self.daemon.kill()
+                self.docker.call("restart", "--time", "0", second)
+                self.assertEqual(self.address(second, network), address)
+                if dead:
+                    self.daemon.start()
+                self.wait_confined_again(made, cursor)
+                self.wait_connect(first, address, "ECONNREFUSED")
+
+    def wait_connect(self, name, address, errno):
+        agent = self.probe(name)
+        began = time.monotonic()
+        while self.connect(agent, address) != errno:
+            self.assertLess(time.monotonic() - began, LIMIT, (name, address, errno))
+            time.sleep(0.05)
+
     def test_init_further_down(self):
         """A container that moves itself into a cgroup below its own is confined as a whole."""
         name, identity = self.container("--volume", f"{cgroups.mount2()}:/c2")

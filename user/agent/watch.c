@@ -95,6 +95,7 @@ static void look_at_all(struct pg_agent *agent)
 		struct pg_error told = {};
 
 		(void)!pg_watch_look(agent, managed, &told);
+		pg_environment_find_addresses(managed->environment);
 	}
 }
 

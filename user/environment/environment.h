@@ -344,6 +344,9 @@ enum pg_member_state pg_environment_member_state(const struct pg_environment *en
  * the phase is in force; what it had open is left to pg_environment_close_forbidden(). */
 int pg_environment_reconfine(struct pg_environment *environment, size_t index,
 			     struct pg_error *err) PG_MUST_CHECK;
+/* Members that have been confined again get the addresses back that they had and have, for the
+ * other members: to be called now and then, since their runtime may still be at work. */
+void pg_environment_find_addresses(struct pg_environment *environment);
 /* Absolute path of a member below the cgroup2 mount, and its cgroup id. */
 const char *pg_environment_member(const struct pg_environment *environment, size_t index);
 uint64_t pg_environment_member_id(const struct pg_environment *environment, size_t index);

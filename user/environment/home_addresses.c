@@ -18,8 +18,7 @@ static struct pg_home_address *find(const struct pg_home *home, unsigned int ifi
 	return NULL;
 }
 
-/* On any of its interfaces. */
-static bool has(const struct pg_home *home, const struct pg_addr *addr)
+bool pg_home_has(const struct pg_home *home, const struct pg_addr *addr)
 {
 	if (home->is_host)
 		return pg_addresses_have(home->environment->host->addresses, addr);
@@ -38,7 +37,7 @@ static int publish(struct pg_environment *environment, const struct pg_addr *add
 	size_t holders = 0;
 
 	LIST_FOREACH (home, &environment->homes, link) {
-		if (!has(home, addr))
+		if (!pg_home_has(home, addr))
 			continue;
 		netns = home->netns | (home->is_host ? PG_OWN_HOST : 0);
 		holders++;

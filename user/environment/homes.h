@@ -142,6 +142,8 @@ void pg_homes_tell_refused(struct pg_environment *environment, const struct pg_a
 			   struct pg_error *err);
 
 /* home_addresses.c */
+/* On any of its interfaces. */
+bool pg_home_has(const struct pg_home *home, const struct pg_addr *addr);
 /* Reads all of them; of a home that is fixed, new ones only if the kernel has them as own. */
 int pg_home_read(struct pg_home *home, enum pg_homes_look why, struct pg_error *err) PG_MUST_CHECK;
 /* Reads them again: messages were lost. */

@@ -345,6 +345,8 @@ int pg_member_addresses_recall(struct pg_environment *environment,
 int pg_member_addresses_start(struct pg_environment *environment,
 			      struct pg_error *err) PG_MUST_CHECK;
 bool pg_member_addresses_have(const struct pg_environment *environment, const struct pg_addr *addr);
+/* It has been confined again, and its homes are known. */
+void pg_member_addresses_renew(struct pg_environment *environment, size_t member);
 void pg_member_addresses_free(struct pg_environment *environment);
 
 /* links.c: the guards of links (homes.h) */

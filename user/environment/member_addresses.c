@@ -2,7 +2,8 @@
 /*
  * Addresses that a runtime has given to members in network namespaces of their own: what members
  * send to them stays within the Environment. A member has its addresses until its last process has
- * gone; then the runtime may give them to somebody else. They stand in the record of a kept
+ * gone; then the runtime may give them to somebody else. If the member is confined again, it gets
+ * back those of them that its namespace has. They stand in the record of a kept
  * Environment, a line each: the member's number, a space, the address. It is written before the
  * kernel hears of a new one, and after one is gone there.
  */
@@ -22,13 +23,17 @@
 struct watch {
 	struct pg_environment *environment;
 	size_t member;
-	int fd; /* of cgroup.events; -1: not watched */
+	int fd;	      /* of cgroup.events; -1: not watched */
+	bool is_back; /* confined again since its last process has gone */
 	struct pg_source source;
 };
 
 struct pg_member_addresses {
 	struct pg_member_address_of *items;
 	size_t count;
+	/* What members had whose last process has gone. Not recorded: the next owner has none. */
+	struct pg_member_address_of *lost;
+	size_t lost_count;
 	struct watch watches[PG_MEMBERS_MAX];
 };
 
@@ -36,9 +41,13 @@ static struct pg_member_addresses *new_addresses(void)
 {
 	struct pg_member_addresses *addresses = calloc(1, sizeof(*addresses));
 
-	if (addresses)
-		addresses->items = calloc(PG_MEMBER_ADDRESSES_MAX, sizeof(*addresses->items));
-	if (!addresses || !addresses->items) {
+	if (!addresses)
+		return NULL;
+	addresses->items = calloc(PG_MEMBER_ADDRESSES_MAX, sizeof(*addresses->items));
+	addresses->lost = calloc(PG_MEMBER_ADDRESSES_MAX, sizeof(*addresses->lost));
+	if (!addresses->items || !addresses->lost) {
+		free(addresses->items);
+		free(addresses->lost);
 		free(addresses);
 		return NULL;
 	}
@@ -151,6 +160,8 @@ static void forget(struct pg_environment *environment, size_t member)
 	for (size_t i = 0; i < addresses->count; i++)
 		if (addresses->items[i].member != member)
 			addresses->items[kept++] = addresses->items[i];
+		else if (addresses->lost_count < PG_MEMBER_ADDRESSES_MAX)
+			addresses->lost[addresses->lost_count++] = addresses->items[i];
 	addresses->count = kept;
 	for (size_t i = 0; i < kept; i++)
 		if (pg_member_address_add(environment->host->kernel, environment->header.env_id,
@@ -187,6 +198,7 @@ static int process(void *userdata, struct pg_error *err)
 	if (is_populated(watch->fd))
 		return 0;
 	end_watch(watch);
+	watch->is_back = false;
 	forget(watch->environment, watch->member);
 	return 0;
 }
@@ -204,7 +216,10 @@ static int start_watch(struct pg_environment *environment, size_t member, struct
 	struct watch *watch = &environment->member_addresses->watches[member];
 	const struct pg_place *place = &environment->places[member];
 
-	*watch = (struct watch){.environment = environment, .member = member, .fd = -1};
+	*watch = (struct watch){.environment = environment,
+				.member = member,
+				.fd = -1,
+				.is_back = watch->is_back};
 	watch->source = (struct pg_source){process, watch};
 	if (place->fd >= 0)
 		watch->fd = openat(place->fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
@@ -233,6 +248,74 @@ int pg_member_addresses_start(struct pg_environment *environment, struct pg_erro
 	return error;
 }
 
+/* Whether the runtime has given it to the member's namespace: what the workload could add there is
+ * not among the addresses of a home. */
+static bool is_given_again(const struct pg_environment *environment,
+			   const struct pg_member_address_of *item)
+{
+	const struct pg_home *home;
+
+	if (!environment->member_addresses->watches[item->member].is_back)
+		return false;
+	LIST_FOREACH (home, &environment->homes, link)
+		if (!home->is_host && home->members & 1ULL << item->member &&
+		    pg_home_has(home, &item->addr))
+			return true;
+	return false;
+}
+
+static int give_back(struct pg_environment *environment, size_t first, struct pg_error *err)
+{
+	struct pg_member_addresses *addresses = environment->member_addresses;
+	int error = save(environment, err);
+
+	/* One that is gone by now loses them again. */
+	for (size_t i = 0; i < pg_place_count(environment) && !error; i++)
+		if (addresses->watches[i].is_back && addresses->watches[i].fd < 0 &&
+		    has_any(addresses, i))
+			error = start_watch(environment, i, err);
+	for (size_t i = first; i < addresses->count && !error; i++)
+		error = pg_member_address_add(environment->host->kernel, environment->header.env_id,
+					      &addresses->items[i].addr, err);
+	return error;
+}
+
+void pg_environment_find_addresses(struct pg_environment *environment)
+{
+	struct pg_member_addresses *addresses = environment->member_addresses;
+	const size_t first = addresses ? addresses->count : 0;
+	struct pg_error err = {};
+	size_t kept = 0;
+
+	if (!addresses)
+		return;
+	for (size_t i = 0; i < addresses->lost_count; i++)
+		if (addresses->count < PG_MEMBER_ADDRESSES_MAX &&
+		    is_given_again(environment, &addresses->lost[i]))
+			addresses->items[addresses->count++] = addresses->lost[i];
+		else
+			addresses->lost[kept++] = addresses->lost[i];
+	addresses->lost_count = kept;
+	if (addresses->count != first && give_back(environment, first, &err))
+		pg_host_warn(environment->host, "member_address", err.text);
+}
+
+void pg_member_addresses_renew(struct pg_environment *environment, size_t member)
+{
+	struct pg_member_addresses *addresses = environment->member_addresses;
+	struct watch *watch;
+
+	if (!addresses)
+		return;
+	/* That the last process of the cgroup before has gone may not have been heard of yet. */
+	watch = &addresses->watches[member];
+	if (watch->fd >= 0) {
+		end_watch(watch);
+		forget(environment, member);
+	}
+	watch->is_back = true;
+}
+
 void pg_member_addresses_free(struct pg_environment *environment)
 {
 	struct pg_member_addresses *addresses = environment->member_addresses;
@@ -242,6 +325,7 @@ void pg_member_addresses_free(struct pg_environment *environment)
 	for (size_t i = 0; i < PG_MEMBERS_MAX; i++)
 		end_watch(&addresses->watches[i]);
 	free(addresses->items);
+	free(addresses->lost);
 	free(addresses);
 	environment->member_addresses = NULL;
 }

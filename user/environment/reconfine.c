@@ -72,6 +72,8 @@ int pg_environment_reconfine(struct pg_environment *environment, size_t index, s
 		error = pg_places_watch(environment, err);
 	if (!error)
 		error = pg_homes_renew(environment, PG_HOMES_LATER, err);
+	if (!error)
+		pg_member_addresses_renew(environment, index);
 	/* Its runtime is at work there as a rule. */
 	pg_homes_follow(environment);
 	if (!error) {
