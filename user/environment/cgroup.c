@@ -242,7 +242,9 @@ int pg_cgroup_kill(int cgroup_fd, unsigned int timeout_ms, size_t *ret_killed, s
 		if (pg_monotonic_ns() > deadline)
 			return walked ? pg_fail_errno(err, walked, "walking the cgroup's subtree")
 				      : pg_fail(err, -ETIMEDOUT,
-						"processes are still alive after SIGKILL");
+						"processes are still alive after SIGKILL;"
+						" paused ones (as by `docker pause`) end"
+						" once they go on");
 		/* Frozen, it cannot fork faster than it is killed; SIGKILL ends frozen ones too. */
 		(void)!pg_file_write_at(cgroup_fd, "cgroup.freeze", "1", NULL);
 		killing.count = 0;

@@ -224,7 +224,9 @@ static int kill_all(const struct pg_environment *environment, uint64_t since_ns,
 		if (error || !found.count)
 			return error;
 		if (pg_monotonic_ns() > deadline)
-			return pg_fail(err, -ETIMEDOUT, "%zu processes of %s do not end",
+			return pg_fail(err, -ETIMEDOUT,
+				       "%zu processes of %s do not end; paused ones (as by `docker"
+				       " pause`) do once they go on",
 				       found.count, environment->record.name);
 		for (size_t i = 0; i < found.count && !error; i++)
 			error = pg_survivor_kill(found.items[i].pid, pg_survivor_ticks(since_ns));
