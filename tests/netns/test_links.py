@@ -3,16 +3,29 @@
 routed, before a phase is in force, on those that come later, wherever their other ends are moved
 to, with the next owner, and not a moment longer."""
 
+import socket
 import subprocess
 import time
 import unittest
 
+import cgroups
 import steps
+from dnslab import PYTHON
 from harness import main
 from keeper import PARENT, PINS, isolate
 from lab import A4, A6, D4, D6
 from linklab import Container, LinkTest
-from phasegate import NO_NETWORK, PUBLIC, allowlist, policy
+from phasegate import NO_NETWORK, PUBLIC, allowlist, dying_with_us, policy, started
+
+# argv: address and port. Waits for as long as the kernel asks for the neighbour.
+CONNECT = """
+import socket, sys
+open("/proc/sys/net/ipv4/neigh/eth0/mcast_solicit", "w").write("60")
+with socket.socket() as stream:
+    stream.connect((sys.argv[1], int(sys.argv[2])))
+print("connected")
+"""
+LATE, LATE_PORT = "198.18.1.9", 7009
 
 TEXT = policy(setup=allowlist(A4, A6), run=NO_NETWORK, verifier=PUBLIC)
 
@@ -50,6 +63,29 @@ class Links(LinkTest):
         keeper("destroy", "release")
         self.assertEqual(self.filters("v1"), ["7"])
         self.assert_unguarded(container)
+
+    def test_while_a_neighbour_is_asked_for(self):
+        """What waits for the answer does not fail when the guard comes."""
+        container, host = self.container(), self.lab.client
+        connecting = subprocess.Popen(dying_with_us(
+            "nsenter", f"--net=/proc/{container.pid}/ns/net", "sh", "-c",
+            'echo $$ >"$0" && exec "$@"', f"{cgroups.path_of(container.cgroup)}/cgroup.procs",
+            PYTHON, "-c", CONNECT, LATE, str(LATE_PORT)), stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True)
+        started.add(connecting.pid)
+        for clean in (connecting.stdout.close, connecting.wait, connecting.kill):
+            self.addCleanup(clean)
+        shown = ("ip", "neigh", "show", LATE)
+        self.wait_for(lambda: "INCOMPLETE" in subprocess.run(
+            ["nsenter", f"--net=/proc/{container.pid}/ns/net", *shown], check=True,
+            stdout=subprocess.PIPE, text=True).stdout, about="the neighbour is not asked for")
+        keeper = self.keeper()
+        self.create(keeper, container.cgroup, text=TEXT, options="a", phase="verifier")
+        self.assert_link(keeper, "v1")
+        host.ip(f"addr add {LATE}/24 dev b1")
+        self.addCleanup(host.ip, f"addr del {LATE}/24 dev b1")
+        with host.call(lambda: socket.create_server((LATE, LATE_PORT))):
+            self.assertEqual(connecting.stdout.read(), "connected\n")
 
     def test_two_interfaces_on_two_bridges(self):
         container = self.container()

@@ -238,7 +238,8 @@ struct neighbours {
 	size_t count, room;
 };
 
-/* Those that the kernel has found by asking. */
+/* Those that the kernel has found by asking. Not whom it still asks for: what waits for the answer
+ * would fail at once (EHOSTUNREACH). */
 static int take_neighbour(const struct nlmsghdr *message, void *userdata)
 {
 	struct neighbours *found = userdata;
@@ -247,7 +248,7 @@ static int take_neighbour(const struct nlmsghdr *message, void *userdata)
 	struct pg_addr addr;
 
 	if (message->nlmsg_type != RTM_NEWNEIGH || body->ndm_ifindex != (int)found->ifindex ||
-	    body->ndm_state & (NUD_NOARP | NUD_PERMANENT))
+	    !(body->ndm_state & (NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE)))
 		return MNL_CB_OK;
 	mnl_attr_parse(message, sizeof(*body), read_attribute, &table);
 	if (!read_attribute_address(table.items[NDA_DST], &addr))
