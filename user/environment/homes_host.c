@@ -20,6 +20,9 @@
 #define PAUSE_FIRST_NS (10 * PG_NSEC_PER_MSEC)
 #define PAUSE_LAST_NS  (500 * PG_NSEC_PER_MSEC)
 #define PAUSE_SHARE    3
+/* Because of a new address: the workload's first program is executed some milliseconds after its
+ * runtime has set one, and what it sends before that is own is lost, ARP for a second. */
+#define PAUSE_NEW_NS   (PG_NSEC_PER_MSEC / 2)
 
 /*
  * A runtime makes a cgroup, then puts a process there, which enters a namespace, gets addresses and
@@ -258,10 +261,10 @@ static void settle_pending(struct pg_homes *homes)
 
 		if (!state->pending)
 			continue;
-		if (pg_monotonic_ns() >= later(homes->look_next, state->looked + PAUSE_FIRST_NS))
+		if (pg_monotonic_ns() >= later(homes->look_next, state->looked + PAUSE_NEW_NS))
 			look_into(homes, environment);
 		else
-			look_at(environment, state->looked + PAUSE_FIRST_NS);
+			look_at(environment, state->looked + PAUSE_NEW_NS);
 	}
 }
 

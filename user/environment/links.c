@@ -29,6 +29,9 @@
 /* While others live in a home, or a guarded link leads where no home is: how long until that is
  * looked at again. */
 #define SOON_NS	    (PG_NSEC_PER_SEC / 4)
+/* A runtime sets the hardware address, then addresses, then routes, and begins some milliseconds
+ * after that: what the first program sends goes by what is known of them then. */
+#define AT_ONCE_NS  PG_NSEC_PER_MSEC
 /* What fails again and again is tried less often. */
 #define SELDOM_NS   (16 * PG_NSEC_PER_SEC)
 /* A runtime is at work on a new link; its addresses and routes come after it. */
@@ -380,8 +383,8 @@ void pg_links_look_soon(struct pg_home *home)
 
 	if (!home->links)
 		return;
-	home->links->young = YOUNG_LOOKS;
-	if (pg_links_again(home->environment->host, SOON_NS, &err))
+	home->links->young = YOUNG_LOOKS + 1;
+	if (pg_links_again(home->environment->host, AT_ONCE_NS, &err))
 		warn(home->environment->host, &err);
 }
 
