@@ -386,6 +386,7 @@ static int renew(struct pg_environment *environment, enum pg_homes_look why, boo
 		pg_home_settle(home);
 		look_at_stale(home);
 	}
+	pg_environment_find_addresses(environment);
 	state->pause = changed ? 0 : state->pause;
 	return 0;
 }
