@@ -279,8 +279,8 @@ class TheEnvironmentsOwn(DnsTest):
         """As Docker's does that asks others from inside, where processes can answer for them: of
         one in a container's namespace only what is on the networks there is believed."""
         own = self.file("own.conf", "nameserver 127.0.0.11\n")
-        inside = self.client(policy(run=allowlist("near", "far", "alias")), "--resolv-conf", own,
-                             before=NEW_NAMESPACE)
+        inside = self.client(policy(run=allowlist("near", "far", "alias", "host", "all")),
+                             "--resolv-conf", own, before=NEW_NAMESPACE)
         path = f"/proc/{inside('pid')}/ns/net"
         namespace = Namespace(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         self.addCleanup(namespace.close)
@@ -290,7 +290,12 @@ class TheEnvironmentsOwn(DnsTest):
         docker.host("near", NEAR4)
         docker.host("far", D4)
         docker.records("alias", cname("alias", "secret.far.example"))
-        for name in ("far", "alias"):
+        # The host is on the network, too.
+        self.lab.client.ip("addr add 10.99.0.1/32 dev lo")
+        self.addCleanup(self.lab.client.ip, "addr del 10.99.0.1/32 dev lo")
+        docker.host("host", "10.99.0.1")
+        docker.host("all", "10.99.0.255")
+        for name in ("far", "alias", "host", "all"):
             self.assertEqual(inside("ask", NOBODY4, name)["rcode"], "SERVFAIL")
             self.assertIn(name, docker.names())
         self.assertEqual(inside("ask", NOBODY4, "secret.far.example")["rcode"], "NXDOMAIN")

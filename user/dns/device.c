@@ -16,7 +16,7 @@
 
 struct way {
 	int ifindex;
-	bool is_default, by_router;
+	bool is_default, by_router, to_many;
 };
 
 static int take_device(const struct nlattr *attribute, void *data)
@@ -44,6 +44,7 @@ static int take_route(const struct nlmsghdr *message, void *data)
 	if (message->nlmsg_type != RTM_NEWROUTE)
 		return MNL_CB_OK;
 	way->is_default = route->rtm_dst_len == 0;
+	way->to_many = route->rtm_type != RTN_UNICAST && route->rtm_type != RTN_LOCAL;
 	return mnl_attr_parse(message, sizeof(*route), take_device, data);
 }
 
@@ -116,8 +117,10 @@ bool pg_device_may_be_inside(int netns_fd, const struct pg_addr *addr)
 
 bool pg_device_is_near(int netns_fd, const struct pg_addr *addr)
 {
-	struct way way;
+	struct way way, here;
 
-	return find(netns_fd, addr, RTM_F_FIB_MATCH, &way) >= 0 && !way.is_default &&
-	       !way.by_router;
+	if (find(netns_fd, addr, RTM_F_FIB_MATCH, &way) < 0 || way.is_default || way.by_router ||
+	    way.to_many)
+		return false;
+	return find(-1, addr, 0, &here) < 0 || here.ifindex != LOOPBACK_IFINDEX;
 }

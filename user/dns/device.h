@@ -18,5 +18,6 @@ int pg_device_bind(int fd, int netns_fd, const struct pg_addr *addr) PG_MUST_CHE
 bool pg_device_may_be_inside(int netns_fd, const struct pg_addr *addr);
 
 /* Whether the address is on a network that the namespace is joined to: no router is needed, nor is
- * it what is left when no other route leads there. */
+ * it what is left when no other route leads there. Not a broadcast address, and none of the
+ * caller's namespace, as the host's on a container's network. */
 bool pg_device_is_near(int netns_fd, const struct pg_addr *addr);
